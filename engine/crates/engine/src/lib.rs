@@ -1,0 +1,1 @@
+//! The engine process: sessions, tasks, sealed frames over a socket

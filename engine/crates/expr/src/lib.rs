@@ -1,0 +1,1 @@
+//! Spark's scalar expressions over Arrow arrays

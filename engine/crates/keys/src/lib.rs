@@ -1,0 +1,1 @@
+//! Keyring, policy, evidence and key release

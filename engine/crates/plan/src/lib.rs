@@ -1,0 +1,1 @@
+//! The fragment IR turned into DataFusion operators with Spark's semantics

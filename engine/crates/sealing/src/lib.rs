@@ -1,0 +1,1 @@
+//! Frames, streams and the key schedule: no I/O, no DataFusion

@@ -1,0 +1,1 @@
+//! Sealed tables: Parquet Modular Encryption, manifest, register

@@ -1,0 +1,11 @@
+package org.apache.spark.sql.coffer
+
+/** An error that a user is meant to read: a stable code, what happened, and what to do about it. */
+class CofferException(val code: String, message: String, val hint: String, cause: Throwable = null)
+    extends RuntimeException(CofferException.text(code, message, hint), cause)
+
+object CofferException {
+
+  private def text(code: String, message: String, hint: String): String =
+    if (hint.isEmpty) s"[$code] $message" else s"[$code] $message\nhint: $hint"
+}

@@ -1,0 +1,39 @@
+//! What ends an engine: the end of its lifeline, or a signal.
+//!
+//! The process that starts an engine holds the other end of its standard input. When that process is gone, however it
+//! went, the system closes the pipe, and the engine ends with it: no engine outlives its executor.
+
+use std::{io, io::Read, thread};
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
+
+/// Resolves when standard input ends. A thread of its own reads it, for tokio's standard input cannot be cancelled.
+pub async fn stdin_ended() {
+    let (sender, receiver) = oneshot::channel();
+    let started = thread::Builder::new()
+        .name("lifeline".to_owned())
+        .spawn(move || {
+            let mut stdin = io::stdin().lock();
+            let mut ignored = [0; 256];
+            while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
+            let _ = sender.send(());
+        });
+    // Without a thread there is no lifeline, and an engine without one must not live: resolve at once.
+    if started.is_ok() {
+        let _ = receiver.await;
+    }
+}
+
+/// Resolves at SIGTERM or SIGINT.
+pub async fn asked_to_stop() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

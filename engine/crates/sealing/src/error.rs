@@ -1,0 +1,183 @@
+//! Every way in which sealing or opening fails: one variant per cause, and who is at fault.
+
+/// Who is to blame for an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The code that called this crate.
+    Caller,
+    /// Whoever carried or stored the bytes: they are not what was sealed for this place.
+    Host,
+    /// This process or the machine below it.
+    Us,
+}
+
+/// Why something could not be sealed or opened. Never holds a value of data or a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The system's random source failed.
+    #[error("the system's random source failed")]
+    Randomness,
+    /// The crypto library refused an operation that cannot fail on valid input.
+    #[error("the crypto library refused the operation")]
+    Crypto,
+    /// A frame or message over [`crate::MAX_FRAME_LEN`] was to be sealed.
+    #[error("{length} bytes are too many for one frame or message")]
+    TooLong {
+        /// Bytes of the sealed form.
+        length: usize,
+    },
+    /// A stream has used up the frames that one key may seal.
+    #[error("the stream has too many frames for one key")]
+    TooManyFrames,
+    /// A frame was to be sealed after the one marked last.
+    #[error("the stream already has its last frame")]
+    SealedAfterLast,
+    /// A second sealer was asked for, for the same target of the same attempt, or for the same spill file.
+    #[error("this target of the attempt already has a sealer")]
+    TargetTaken,
+    /// A frame's writer removed bytes that were in the buffer before it.
+    #[error("the frame's writer shortened the buffer it was to append to")]
+    BufferShortened,
+    /// An id of the wrong length.
+    #[error("an id of {got} bytes came, {want} are needed")]
+    IdLength {
+        /// Bytes that an id of this type has.
+        want: usize,
+        /// Bytes that came.
+        got: usize,
+    },
+    /// Fewer bytes than the format needs.
+    #[error("the bytes end too early: {need} needed, {got} came")]
+    Truncated {
+        /// Bytes needed.
+        need: usize,
+        /// Bytes there.
+        got: usize,
+    },
+    /// More bytes than the header says.
+    #[error("{extra} bytes follow the end of the frame")]
+    Trailing {
+        /// Bytes too many.
+        extra: usize,
+    },
+    /// The first bytes are not those of the format.
+    #[error("these are not sealed bytes of the expected kind")]
+    BadMagic,
+    /// A format version this build does not know.
+    #[error("format version {0} is unknown")]
+    UnknownVersion(u8),
+    /// Flag or reserved bits that must be zero are not.
+    #[error("reserved bits are set")]
+    ReservedBits,
+    /// The header declares a length outside what a frame may have.
+    #[error("a sealed length of {0} bytes is not possible")]
+    BadLength(u64),
+    /// Not the next frame: one is missing, repeated or out of order.
+    #[error("frame {want} was expected, frame {got} came")]
+    WrongCounter {
+        /// The next frame's number.
+        want: u64,
+        /// The number in the header.
+        got: u64,
+    },
+    /// A frame after the one marked last.
+    #[error("a frame follows the last one")]
+    FrameAfterLast,
+    /// The stream ended before its last frame.
+    #[error("the stream ends before its last frame, after {frames} frames")]
+    Unfinished {
+        /// Frames that were opened.
+        frames: u64,
+    },
+    /// An opener is used on after it refused a frame.
+    #[error("the stream was refused before")]
+    Refused,
+    /// The preamble names another partition than the one read.
+    #[error("the stream is of another partition")]
+    WrongPartition,
+    /// The preamble names another target than the one read.
+    #[error("the stream is for another target")]
+    WrongTarget,
+    /// The preamble names another attempt than the one that counts.
+    #[error("the stream is of another attempt")]
+    WrongAttempt,
+    /// A sealed object of an unknown kind.
+    #[error("object kind {0} is unknown")]
+    UnknownKind(u8),
+    /// The tag does not match: altered, moved from another place, or sealed under another key.
+    #[error("authentication failed: altered bytes, another place, or another key")]
+    Unauthentic,
+}
+
+impl Error {
+    /// Who is at fault.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Error::Randomness | Error::Crypto => Fault::Us,
+            Error::TooLong { .. }
+            | Error::TooManyFrames
+            | Error::SealedAfterLast
+            | Error::TargetTaken
+            | Error::BufferShortened => Fault::Caller,
+            Error::IdLength { .. }
+            | Error::Truncated { .. }
+            | Error::Trailing { .. }
+            | Error::BadMagic
+            | Error::UnknownVersion(_)
+            | Error::ReservedBits
+            | Error::BadLength(_)
+            | Error::WrongCounter { .. }
+            | Error::FrameAfterLast
+            | Error::Unfinished { .. }
+            | Error::Refused
+            | Error::WrongPartition
+            | Error::WrongTarget
+            | Error::WrongAttempt
+            | Error::UnknownKind(_)
+            | Error::Unauthentic => Fault::Host,
+        }
+    }
+
+    /// The name of the check that failed; stable, and safe to show to a host.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Randomness => "randomness",
+            Error::Crypto => "crypto",
+            Error::TooLong { .. } => "too_long",
+            Error::TooManyFrames => "too_many_frames",
+            Error::SealedAfterLast => "sealed_after_last",
+            Error::TargetTaken => "target_taken",
+            Error::BufferShortened => "buffer_shortened",
+            Error::IdLength { .. } => "id_length",
+            Error::Truncated { .. } => "truncated",
+            Error::Trailing { .. } => "trailing",
+            Error::BadMagic => "bad_magic",
+            Error::UnknownVersion(_) => "unknown_version",
+            Error::ReservedBits => "reserved_bits",
+            Error::BadLength(_) => "bad_length",
+            Error::WrongCounter { .. } => "wrong_counter",
+            Error::FrameAfterLast => "frame_after_last",
+            Error::Unfinished { .. } => "unfinished",
+            Error::Refused => "refused",
+            Error::WrongPartition => "wrong_partition",
+            Error::WrongTarget => "wrong_target",
+            Error::WrongAttempt => "wrong_attempt",
+            Error::UnknownKind(_) => "unknown_kind",
+            Error::Unauthentic => "unauthentic",
+        }
+    }
+
+    /// What the user can do about it, if anything.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Error::Randomness => "is /dev/urandom or getrandom available to this process?",
+            Error::UnknownVersion(_) => "use the same version of Coffer on the driver and on every executor",
+            Error::TooLong { .. } => "use smaller batches",
+            _ if self.fault() == Fault::Host => {
+                "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
+            }
+            _ => return None,
+        };
+        Some(text.to_string())
+    }
+}

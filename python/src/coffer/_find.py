@@ -1,0 +1,81 @@
+"""Where Coffer's jar and programs are.
+
+The order, first hit wins: the environment (`COFFER_JAR`, `COFFER_BIN`), beside this package (as an installed wheel has
+them), the build tree this file is part of, and, for programs, `PATH`. What the environment names must exist: a wrong
+setting is an error, not a reason to look elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+JAR = "coffer-spark.jar"
+PROGRAMS = ("coffer", "coffer-client", "coffer-engine")
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+class CofferNotFound(FileNotFoundError):
+    """The jar or a program is nowhere to be found; the message says where was looked."""
+
+
+def find_jar() -> Path:
+    """The Spark plugin's jar."""
+    named = os.environ.get("COFFER_JAR")
+    if named:
+        return _must_be_file(Path(named), "COFFER_JAR")
+    candidates = [_PACKAGE / "jars" / JAR]
+    tree = _build_tree()
+    if tree is not None:
+        candidates.append(tree / "spark" / "target" / JAR)
+    return _first(candidates, JAR, "COFFER_JAR")
+
+
+def find_binary(name: str) -> Path:
+    """One of Coffer's programs: `coffer`, `coffer-client` or `coffer-engine`. `COFFER_BIN` names their folder."""
+    if name not in PROGRAMS:
+        raise ValueError(f"{name!r} is not one of Coffer's programs: {', '.join(PROGRAMS)}")
+    named = os.environ.get("COFFER_BIN")
+    if named:
+        return _must_be_file(Path(named) / name, "COFFER_BIN")
+    candidates = [_PACKAGE / "bin" / name]
+    if _build_tree() is not None:
+        candidates.append(target_dir() / "release" / name)
+    on_path = shutil.which(name)
+    if on_path:
+        candidates.append(Path(on_path))
+    return _first(candidates, name, "COFFER_BIN")
+
+
+def target_dir() -> Path:
+    """Where the build puts the Rust programs (the Makefile's default unless CARGO_TARGET_DIR says otherwise)."""
+    named = os.environ.get("CARGO_TARGET_DIR")
+    return Path(named) if named else cache_dir() / "target"
+
+
+def cache_dir() -> Path:
+    """Coffer's folder for what can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "coffer"
+
+
+def _build_tree() -> Path | None:
+    """The repository's root when this file lies in one (python/src/coffer), else None."""
+    root = _PACKAGE.parents[2]
+    return root if (root / "engine" / "Cargo.toml").is_file() and (root / "spark" / "pom.xml").is_file() else None
+
+
+def _must_be_file(path: Path, variable: str) -> Path:
+    if not path.is_file():
+        raise CofferNotFound(f"{variable} points to {path}, which does not exist\nhint: correct or unset {variable}")
+    return path
+
+
+def _first(candidates: list[Path], name: str, variable: str) -> Path:
+    for path in candidates:
+        if path.is_file():
+            return path
+    looked = "".join(f"\n  {path}" for path in candidates)
+    raise CofferNotFound(f"{name} was not found; looked at:{looked}\nhint: run `make build`, or set {variable}")

@@ -1,0 +1,63 @@
+"""Answers of queries in a form that can be compared exactly and sent as JSON."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Column names and types, and the rows with every value as text in which different values differ."""
+
+    schema: list[list[str]]
+    rows: list[list[str | None]]
+    seconds: float
+
+    @staticmethod
+    def from_json(reply: dict[str, Any]) -> Answer:
+        return Answer(reply["schema"], reply["rows"], reply["seconds"])
+
+
+def encode(value: Any) -> str | None:
+    """One value as text. Floats by their bits, so −0.0 is not 0.0; all NaNs are one, as Spark has it. Decimals keep
+    their scale."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value)
+        case float():
+            return "NaN" if value != value else struct.pack(">d", value).hex()
+        case bytes() | bytearray():
+            return bytes(value).hex()
+        case Decimal() | int():
+            return f"{value:f}" if isinstance(value, Decimal) else str(value)
+        case datetime() | date():
+            return value.isoformat()
+        case str():
+            return value
+    raise TypeError(f"no encoding for {type(value).__name__}")
+
+
+def difference(expected: Answer, got: Answer, *, ordered: bool) -> str | None:
+    """None when the answers are the same, else one line on the first difference. Rows without a claimed order are
+    compared as multisets."""
+    if expected.schema != got.schema:
+        return f"columns: expected {expected.schema}, got {got.schema}"
+    if len(expected.rows) != len(got.rows):
+        return f"rows: expected {len(expected.rows)}, got {len(got.rows)}"
+    left, right = expected.rows, got.rows
+    if not ordered:
+        left, right = sorted(left, key=_order), sorted(right, key=_order)
+    for at, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a != b:
+            return f"row {at}: expected {a}, got {b}"
+    return None
+
+
+def _order(row: list[str | None]) -> list[tuple[bool, str]]:
+    return [(value is not None, value or "") for value in row]

@@ -1,1 +1,27 @@
-//! Spark's scalar expressions over Arrow arrays
+//! Spark's scalar expressions over Arrow arrays.
+//!
+//! [`compile`] turns an expression of the fragment IR into a DataFusion `PhysicalExpr` that gives, value by value, what
+//! Spark 4.1 gives: its three-valued logic, its NaN order, its decimal rounding, its casts, its ANSI errors. What cannot
+//! be done exactly is [`Unsupported`], never approximated.
+//!
+//! Not here: aggregates and operators (`coffer-plan`), and Catalyst's type coercion: types arrive resolved, and an
+//! expression whose argument types Catalyst would not have produced is refused.
+
+mod arithmetic;
+mod cast;
+mod compile;
+mod conditional;
+mod datetime;
+mod decimal;
+mod error;
+mod function;
+mod literal;
+mod math;
+mod predicate;
+mod strings;
+mod vector;
+pub mod types;
+
+pub use compile::{CompileContext, compile, is_fallible, normalize_key};
+pub use error::{SparkError, Unsupported};
+pub use literal::{scalar, typed_null};

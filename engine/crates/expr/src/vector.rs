@@ -57,8 +57,6 @@ pub(crate) fn argument(args: &[ColumnarValue], index: usize) -> Result<&Columnar
     }
 }
 
-/// What becomes of a row whose result does not exist (overflow, division by zero): NULL, or this error.
-pub(crate) type OnFailure<A, B> = Option<fn(A, B) -> SparkError>;
 
 /// `f` is total: it may also run on what lies under NULLs.
 pub(crate) fn unary<A, R>(args: &[ColumnarValue], rows: usize, f: impl Fn(A::Native) -> R::Native) -> Result<ArrayRef>

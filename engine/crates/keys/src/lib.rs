@@ -1,1 +1,42 @@
-//! Keyring, policy, evidence and key release
+//! Keys at the trusted site, and how they reach an engine: keyring, policy, evidence, release.
+//!
+//! * [`Home`]: the folder with keyring, policy and register;
+//! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
+//! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
+//! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error;
+//! * [`evidence`]: what an engine says of itself, and who checks it;
+//! * [`release`]: HPKE from the owner to an attested engine. The only code of this crate that enclaves use, besides
+//!   making evidence and [`KekSet`].
+//!
+//! Not here: the register's contents and the manifest (coffer-table), the sockets, prompting for a passphrase. Nothing
+//! in this crate prints or logs.
+#![warn(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::as_conversions
+    )
+)]
+
+mod codec;
+mod durable;
+pub mod evidence;
+mod home;
+mod kek;
+pub mod keyring;
+mod owner;
+mod passphrase;
+pub mod policy;
+mod table_key;
+
+pub use home::{Home, HomeError};
+pub use kek::{Kek, KekError, KekId, KekSet};
+pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedTableKey};
+pub use owner::{OwnerKey, OwnerPublicKey};
+pub use passphrase::{Passphrase, PassphraseError};
+pub use policy::{Policy, PolicyError, Protection, TablePolicy};
+pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};

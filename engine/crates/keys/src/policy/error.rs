@@ -1,0 +1,184 @@
+//! Why a policy is not usable.
+
+use std::path::{Path, PathBuf};
+
+use super::Protection;
+
+/// One variant per cause.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// There is no file.
+    #[error("there is no policy at {path}", path = _0.display())]
+    NotFound(PathBuf),
+    /// There is a file already.
+    #[error("there is a policy already: {path}", path = _0.display())]
+    Exists(PathBuf),
+    /// The file cannot be read or written.
+    #[error("cannot use the policy {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not TOML, a key that does not exist, or a value of the wrong type.
+    #[error("the policy {path} is not valid: {reason}", path = path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Place and reason, several lines.
+        reason: String,
+    },
+    /// A protection that does not exist.
+    #[error("{place}: there is no protection {name:?}")]
+    UnknownProtection {
+        /// Table and column, or the defaults.
+        place: String,
+        /// What was written.
+        name: String,
+    },
+    /// A protection that this version cannot do.
+    #[error("{place}: protection \"{protection}\" is not supported yet")]
+    NotYet {
+        /// Table and column, or the defaults.
+        place: String,
+        /// The protection.
+        protection: Protection,
+    },
+    /// A column with an empty list of protections.
+    #[error("{place}: no protection is given")]
+    NoProtection {
+        /// Table and column.
+        place: String,
+    },
+    /// An id that is not 32 hex digits.
+    #[error("table {table:?}: {id:?} is not a table id")]
+    BadId {
+        /// The table.
+        table: String,
+        /// What was written.
+        id: String,
+    },
+    /// A table's name that cannot be used.
+    #[error("{0:?} is no name for a table")]
+    BadName(String),
+    /// Two tables with the same id or the same path.
+    #[error("tables {first:?} and {second:?} have the same {what}")]
+    Twice {
+        /// One table.
+        first: String,
+        /// The other.
+        second: String,
+        /// `"id"` or `"path"`.
+        what: &'static str,
+    },
+    /// A kind of evidence that does not exist.
+    #[error("[attestation] accept: there is no evidence kind {0:?}")]
+    UnknownEvidence(String),
+    /// A kind of evidence that this version cannot verify.
+    #[error("[attestation] accept: evidence {0:?} is not supported yet")]
+    EvidenceNotYet(String),
+    /// Simulated evidence beside real.
+    #[error("[attestation] accept: simulated evidence cannot stand beside another kind")]
+    SimulatedWithOthers,
+    /// A table that the policy does not name.
+    #[error("the policy names no table {name:?}")]
+    UnknownTable {
+        /// The name.
+        name: String,
+        /// Those it names.
+        known: Vec<String>,
+    },
+    /// A column that the data does not have.
+    #[error("table {table:?}: the policy names column {column:?}, which the data does not have")]
+    UnknownColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The data's columns.
+        known: Vec<String>,
+    },
+    /// The entry of a table says something else than what was to be recorded.
+    #[error("table {table:?} has another {what} in the policy")]
+    Conflict {
+        /// The table.
+        table: String,
+        /// `"id"`, `"path"` or `"master"`.
+        what: &'static str,
+    },
+}
+
+impl PolicyError {
+    pub(super) fn read(path: &Path, source: std::io::Error) -> Self {
+        match source.kind() {
+            std::io::ErrorKind::NotFound => PolicyError::NotFound(path.to_path_buf()),
+            _ => PolicyError::Io {
+                path: path.to_path_buf(),
+                source,
+            },
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            PolicyError::NotFound(_) => {
+                "make one with coffer init, or name its folder with --home or COFFER_HOME".into()
+            }
+            PolicyError::Exists(_) => "edit it, or choose another home with --home or COFFER_HOME".into(),
+            PolicyError::Io { .. } => "check the file's permissions and the free space".into(),
+            PolicyError::Syntax { .. } => "docs/reference/policy.md lists every key".into(),
+            PolicyError::UnknownProtection { .. } => {
+                let all: Vec<&str> = Protection::ALL.into_iter().map(Protection::name).collect();
+                format!("protections are {}", all.join(", "))
+            }
+            PolicyError::NotYet { .. } | PolicyError::NoProtection { .. } => {
+                "use \"tee\": encrypted, opened in attested enclaves only".into()
+            }
+            PolicyError::BadId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
+            PolicyError::BadName(_) => "use letters, digits, '_', '-' and '.', at most 128 of them".into(),
+            PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
+            PolicyError::UnknownEvidence(_) | PolicyError::EvidenceNotYet(_) => {
+                "this version verifies \"simulated\" only".into()
+            }
+            PolicyError::SimulatedWithOthers => {
+                "simulated evidence proves nothing: accept it alone, for trials, or not at all".into()
+            }
+            PolicyError::UnknownTable { name, known } => nearest(name, known)
+                .unwrap_or_else(|| "name the table's path, or add it to the policy under [tables]".into()),
+            PolicyError::UnknownColumn { column, known, .. } => {
+                nearest(column, known).unwrap_or_else(|| format!("the data has {}", known.join(", ")))
+            }
+            PolicyError::Conflict { .. } => {
+                "change or remove the table's entry in the policy, or use another name".into()
+            }
+        };
+        Some(text)
+    }
+}
+
+/// "did you mean" for a name that differs in case or in a few letters.
+fn nearest(name: &str, known: &[String]) -> Option<String> {
+    let name = name.to_lowercase();
+    let (distance, best) = known
+        .iter()
+        .map(|candidate| (distance(&name, &candidate.to_lowercase()), candidate))
+        .min()?;
+    (distance <= 2).then(|| format!("did you mean {best:?}?"))
+}
+
+/// Levenshtein's distance, one row at a time.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut next = vec![i + 1];
+        for ((y, above_left), above) in b.iter().zip(&row).zip(row.iter().skip(1)) {
+            let left = next.last().copied().unwrap_or_default();
+            next.push((above_left + usize::from(x != *y)).min(left + 1).min(above + 1));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}

@@ -1,0 +1,243 @@
+//! The policy: what the owner allows, in one TOML file that people edit.
+//!
+//! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
+//! empty list allows nothing.
+
+mod edit;
+mod error;
+mod file;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::{TableId, evidence::EvidenceKind};
+
+pub use error::PolicyError;
+
+/// What a new home gets: every setting, with its meaning.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+/// How a column is stored (see the design's section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protection {
+    /// As it is.
+    Plain,
+    /// Encrypted; the key never goes to an enclave.
+    Std,
+    /// Deterministic: equality shows.
+    Det,
+    /// Order-preserving: order shows.
+    Ope,
+    /// Order-revealing.
+    Ore,
+    /// Additively homomorphic.
+    Ashe,
+    /// Encrypted; attested enclaves get the key.
+    Tee,
+}
+
+impl Protection {
+    const ALL: [Protection; 7] = [
+        Protection::Plain,
+        Protection::Std,
+        Protection::Det,
+        Protection::Ope,
+        Protection::Ore,
+        Protection::Ashe,
+        Protection::Tee,
+    ];
+
+    /// As written in the policy.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protection::Plain => "plain",
+            Protection::Std => "std",
+            Protection::Det => "det",
+            Protection::Ope => "ope",
+            Protection::Ore => "ore",
+            Protection::Ashe => "ashe",
+            Protection::Tee => "tee",
+        }
+    }
+
+    /// Whether this version can store and query it.
+    pub fn is_supported(self) -> bool {
+        matches!(self, Protection::Tee)
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protection| protection.name() == name)
+    }
+}
+
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A policy that was read and checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    tables: BTreeMap<String, TablePolicy>,
+    protection: Protection,
+    master: String,
+    evidence: Vec<EvidenceKind>,
+    trust_cluster_deploy_mode: bool,
+    unverified_inputs: Vec<PathBuf>,
+}
+
+/// What the policy says of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TablePolicy {
+    name: String,
+    id: Option<TableId>,
+    path: Option<PathBuf>,
+    master: String,
+    columns: BTreeMap<String, Protection>,
+    default: Protection,
+}
+
+impl Policy {
+    /// Reads a policy file. Relative paths in it count from its folder.
+    pub fn load(path: &Path) -> Result<Self, PolicyError> {
+        let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
+        Self::parse(&text, path)
+    }
+
+    /// Reads a policy's text; `origin` is named in errors, and relative paths count from its folder.
+    pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
+        file::parse(text, origin)
+    }
+
+    /// Writes [`TEMPLATE`] to a new file; an existing one is left alone and is an error.
+    pub fn create(path: &Path) -> Result<(), PolicyError> {
+        edit::create(path)
+    }
+
+    /// Adds a table's entry to the policy file, or the id and path to an entry that lacks them; comments stay as they
+    /// are. An entry that says otherwise is an error.
+    pub fn record_table(file: &Path, name: &str, id: TableId, path: &Path, master: &str) -> Result<(), PolicyError> {
+        edit::record_table(file, name, id, path, master)
+    }
+
+    /// All tables, in order of their names.
+    pub fn tables(&self) -> impl Iterator<Item = &TablePolicy> {
+        self.tables.values()
+    }
+
+    /// The table of this name.
+    pub fn table(&self, name: &str) -> Result<&TablePolicy, PolicyError> {
+        self.tables.get(name).ok_or_else(|| PolicyError::UnknownTable {
+            name: name.to_string(),
+            known: self.tables.keys().cloned().collect(),
+        })
+    }
+
+    /// The table at this path, if the policy names one; paths are compared as written, so give the canonical one.
+    pub fn table_at(&self, path: &Path) -> Option<&TablePolicy> {
+        self.tables.values().find(|table| table.path.as_deref() == Some(path))
+    }
+
+    /// The table with this id, if the policy names one.
+    pub fn table_of(&self, id: TableId) -> Option<&TablePolicy> {
+        self.tables.values().find(|table| table.id == Some(id))
+    }
+
+    /// What holds for a table that the policy does not name.
+    pub fn unnamed_table(&self, name: &str) -> TablePolicy {
+        TablePolicy {
+            name: name.to_string(),
+            id: None,
+            path: None,
+            master: self.master.clone(),
+            columns: BTreeMap::new(),
+            default: self.protection,
+        }
+    }
+
+    /// The master of tables that name none.
+    pub fn default_master(&self) -> &str {
+        &self.master
+    }
+
+    /// The protection of columns that name none.
+    pub fn default_protection(&self) -> Protection {
+        self.protection
+    }
+
+    /// The kinds of evidence that are accepted; maybe none.
+    pub fn accepted_evidence(&self) -> &[EvidenceKind] {
+        &self.evidence
+    }
+
+    /// Whether the driver may run on the untrusted site, because the owner trusts that site.
+    pub fn trusts_cluster_deploy_mode(&self) -> bool {
+        self.trust_cluster_deploy_mode
+    }
+
+    /// Plain Parquet that may be read beside sealed tables.
+    pub fn unverified_inputs(&self) -> &[PathBuf] {
+        &self.unverified_inputs
+    }
+
+    /// Whether `path` is one of [`Policy::unverified_inputs`], or lies below one. A path with `..` never is.
+    pub fn allows_unverified(&self, path: &Path) -> bool {
+        let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
+        !climbs && self.unverified_inputs.iter().any(|allowed| path.starts_with(allowed))
+    }
+}
+
+impl TablePolicy {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its id, once it is encrypted.
+    pub fn id(&self) -> Option<TableId> {
+        self.id
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The master that wraps its key.
+    pub fn master(&self) -> &str {
+        &self.master
+    }
+
+    /// The columns it names, in order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, Protection)> {
+        self.columns
+            .iter()
+            .map(|(name, protection)| (name.as_str(), *protection))
+    }
+
+    /// A column's protection.
+    pub fn protection(&self, column: &str) -> Protection {
+        self.columns.get(column).copied().unwrap_or(self.default)
+    }
+
+    /// Errors when the policy names a column that the data does not have: a misspelt column would else silently get the
+    /// default protection.
+    pub fn check_columns<'a>(&self, data: impl IntoIterator<Item = &'a str>) -> Result<(), PolicyError> {
+        let data: Vec<&str> = data.into_iter().collect();
+        match self.columns.keys().find(|named| !data.contains(&named.as_str())) {
+            None => Ok(()),
+            Some(column) => Err(PolicyError::UnknownColumn {
+                table: self.name.clone(),
+                column: column.clone(),
+                known: data.into_iter().map(str::to_string).collect(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

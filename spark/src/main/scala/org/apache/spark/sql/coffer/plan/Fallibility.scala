@@ -1,0 +1,80 @@
+package org.apache.spark.sql.coffer.plan
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.coffer.proto.plan.{Call, Cast, EvalMode, Expr, Literal, TypeId}
+
+/**
+ * Which translated expressions cannot raise an error, whatever the row. An allow-list: what is not known is taken to fail, which
+ * costs a pushed filter and never an answer.
+ */
+private[plan] object Fallibility {
+
+  /** May be moved into a scan: cannot fail, and needs nothing but the row. */
+  def pushable(expr: Expr): Boolean = infallible(expr) && rowOnly(expr)
+
+  def infallible(expr: Expr): Boolean = expr.getKindCase match {
+    case Expr.KindCase.LITERAL | Expr.KindCase.COLUMN | Expr.KindCase.SUBQUERY => true
+    case Expr.KindCase.IN_LIST =>
+      infallible(expr.getInList.getValue) && expr.getInList.getListList.asScala.forall(infallible)
+    case Expr.KindCase.CASE_WHEN =>
+      val c = expr.getCaseWhen
+      c.getBranchesList.asScala.forall(b => infallible(b.getWhen) && infallible(b.getThen)) &&
+      (!c.hasOtherwise || infallible(c.getOtherwise))
+    case Expr.KindCase.CAST => infallible(expr.getCast.getChild) && total(expr.getCast)
+    case Expr.KindCase.CALL =>
+      val call = expr.getCall
+      total(call) && call.getArgsList.asScala.forall(infallible)
+    case Expr.KindCase.KIND_NOT_SET => false
+  }
+
+  private def rowOnly(expr: Expr): Boolean = children(expr).forall(rowOnly) && !expr.hasSubquery
+
+  private def children(expr: Expr): Seq[Expr] = expr.getKindCase match {
+    case Expr.KindCase.CALL => expr.getCall.getArgsList.asScala.toSeq
+    case Expr.KindCase.CAST => Seq(expr.getCast.getChild)
+    case Expr.KindCase.IN_LIST => expr.getInList.getValue +: expr.getInList.getListList.asScala.toSeq
+    case Expr.KindCase.CASE_WHEN =>
+      val c = expr.getCaseWhen
+      c.getBranchesList.asScala.toSeq.flatMap(b => Seq(b.getWhen, b.getThen)) ++
+        (if (c.hasOtherwise) Seq(c.getOtherwise) else Nil)
+    case _ => Nil
+  }
+
+  private val alwaysTotal: Set[String] = Set(
+    "and", "or", "not", "is_null", "is_not_null", "is_nan", "eq", "equal_null_safe", "lt", "le", "gt", "ge", "if",
+    "coalesce", "starts_with", "ends_with", "contains", "upper", "lower", "length", "octet_length", "substring",
+    "year", "quarter", "month", "day_of_month", "day_of_week", "day_of_year", "normalize_nan_and_zero")
+
+  private def total(call: Call): Boolean =
+    alwaysTotal.contains(call.getName) || (call.getName == "like" && wellFormedLike(call))
+
+  private def wellFormedLike(call: Call): Boolean = {
+    val args = call.getArgsList.asScala
+    args.length == 3 && args.tail.forall(a => a.hasLiteral && a.getLiteral.getValueCase == Literal.ValueCase.STRING) && {
+      val escape = args(2).getLiteral.getString
+      escape.length == 1 && escapesWell(args(1).getLiteral.getString, escape.head)
+    }
+  }
+
+  /** Spark's rule: the escape character is followed by `_`, `%` or itself. */
+  private def escapesWell(pattern: String, escape: Char): Boolean = {
+    var i = 0
+    var well = true
+    while (well && i < pattern.length) {
+      if (pattern(i) == escape) {
+        well = i + 1 < pattern.length && {
+          val next = pattern(i + 1)
+          next == '_' || next == '%' || next == escape
+        }
+        i += 1
+      }
+      i += 1
+    }
+    well
+  }
+
+  /** Only ANSI casts raise errors, and none does on the way to a string. */
+  private def total(cast: Cast): Boolean =
+    cast.getMode != EvalMode.ANSI || cast.getTo.getId == TypeId.STRING
+}

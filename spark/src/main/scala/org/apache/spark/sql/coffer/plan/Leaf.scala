@@ -1,0 +1,37 @@
+package org.apache.spark.sql.coffer.plan
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.execution.SparkPlan
+
+/**
+ * Where a fragment's rows come from. Translation only binds columns and hands out ids; `plan` is handed back with the id so
+ * that its owner finds the table or the shuffle again.
+ *
+ * `partitions` is asked for only when the node that needs it is translated for execution: a union that stacks its children.
+ */
+sealed trait Leaf {
+  def plan: SparkPlan
+  def output: Seq[Attribute]
+  def partitions: () => Int
+}
+
+/**
+ * A sealed table. `columns` are the table's names of `output`, position by position; `pushed` are conjuncts over `output` that
+ * the data source has taken over (they are then in no FilterExec) and that the engine must apply exactly.
+ */
+final case class ScanLeaf(
+    plan: SparkPlan,
+    columns: Seq[String],
+    output: Seq[Attribute],
+    pushed: Seq[Expression],
+    partitions: () => Int)
+    extends Leaf
+
+/** What another stage wrote: a shuffle read, with or without AQE's specs. */
+final case class InputLeaf(plan: SparkPlan, output: Seq[Attribute], partitions: () => Int)
+    extends Leaf
+
+/** Says which nodes of a plan are leaves of the fragment. Asked before any operator serde, from the top down. */
+trait LeafResolver {
+  def leaf(plan: SparkPlan): Option[Leaf]
+}

@@ -1,0 +1,15 @@
+package org.apache.spark.sql.coffer.plan
+
+import org.apache.spark.sql.catalyst.expressions._
+
+/** Rounding, powers, logarithms, angles. */
+private[plan] object MathExpressions extends ExpressionFamily {
+
+  override def entries: Seq[ExpressionEntry] = Seq(
+    functionBy[Round]("round")(e => Modes.failing(e.ansiEnabled)),
+    functionBy[BRound]("bround")(e => Modes.failing(e.ansiEnabled)),
+    function[Floor]("floor"),
+    function[Ceil]("ceil"),
+    function[Sqrt]("sqrt"),
+    function[Signum]("signum"))
+}

@@ -1,0 +1,73 @@
+package org.apache.spark.sql.coffer.plan
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSeq, Expression, ExprId}
+import org.apache.spark.sql.coffer.proto.plan.{Expr, Node}
+import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
+
+/** What the translator needs to know of its surroundings. */
+final case class Context(
+    leaves: LeafResolver,
+    /** Ids of scalar subqueries: unique in the session, shared with the ids of range bounds. */
+    subqueryId: ScalarSubquery => Int)
+
+/** A scan of a fragment: `scan_id` in the IR and its leaf. */
+final case class BoundScan(id: Int, leaf: ScanLeaf)
+
+/** An input of a fragment: `input_id` in the IR and its leaf. */
+final case class BoundInput(id: Int, leaf: InputLeaf)
+
+/** A scalar subquery that a fragment names. */
+final case class BoundSubquery(id: Int, subquery: ScalarSubquery)
+
+/** Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. */
+private[plan] final case class Relation(node: Node, output: Seq[Attribute], partitions: () => Int)
+
+/** The state of one fragment's translation: ids handed out so far. */
+private[plan] final class Translation(val context: Context) {
+  private var lastNode = 0
+  private val scans = mutable.ArrayBuffer.empty[BoundScan]
+  private val inputs = mutable.ArrayBuffer.empty[BoundInput]
+  private val subqueries = mutable.LinkedHashMap.empty[Int, BoundSubquery]
+  private val plans = mutable.LinkedHashMap.empty[Int, SparkPlan]
+
+  /** A builder with a fresh id; ids count from 1 in the order of building, children first. */
+  def node(plan: SparkPlan): Node.Builder = {
+    lastNode += 1
+    plans(lastNode) = plan
+    Node.newBuilder.setId(lastNode)
+  }
+
+  def bindScan(leaf: ScanLeaf): Int = {
+    scans += BoundScan(scans.length, leaf)
+    scans.length - 1
+  }
+
+  def bindInput(leaf: InputLeaf): Int = {
+    inputs += BoundInput(inputs.length, leaf)
+    inputs.length - 1
+  }
+
+  def bindSubquery(subquery: ScalarSubquery): Int = {
+    val id = context.subqueryId(subquery)
+    subqueries.getOrElseUpdate(id, BoundSubquery(id, subquery))
+    id
+  }
+
+  def boundScans: Seq[BoundScan] = scans.toVector
+  def boundInputs: Seq[BoundInput] = inputs.toVector
+  def boundSubqueries: Seq[BoundSubquery] = subqueries.values.toVector
+  def nodes: Map[Int, SparkPlan] = plans.toMap
+}
+
+/** The columns an expression may name, by position, and the translation it is part of. */
+private[plan] final class Scope(input: Seq[Attribute], val translation: Translation) {
+  private val positions: AttributeSeq = AttributeSeq(input)
+
+  def position(id: ExprId): Option[Int] = Some(positions.indexOf(id)).filter(_ >= 0)
+
+  def width: Int = input.length
+
+  def convert(expr: Expression): Result[Expr] = Expressions.convert(expr, this)
+}

@@ -1,0 +1,66 @@
+package org.apache.spark.sql.coffer.plan
+
+import java.nio.charset.StandardCharsets
+import java.nio.file.{Files, Path, Paths}
+
+import com.google.protobuf.{Message, TextFormat}
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+
+/**
+ * Every query of [[GoldenQueries]] against its file under `src/test/resources/golden`: all fragments as protobuf text, the deepest
+ * stage first. `COFFER_GOLDEN=1` writes the files anew; review the difference.
+ */
+class GoldenSuite extends AnyFunSuite with PlanFixture {
+  private val regenerate = sys.env.get("COFFER_GOLDEN").contains("1")
+
+  GoldenQueries.all.foreach { query =>
+    test(query.name) {
+      val text = withConf(query.conf: _*)(render(physical(query.sql)))
+      val file = GoldenSuite.folder.resolve(query.name + ".txt")
+      val whole = s"# ${query.sql.trim.replaceAll("\\s+", " ")}\n$text"
+      if (regenerate) {
+        Files.createDirectories(file.getParent)
+        Files.write(file, whole.getBytes(StandardCharsets.UTF_8))
+      } else {
+        assert(Files.exists(file), s"no golden file $file; make it with COFFER_GOLDEN=1")
+        assert(whole === new String(Files.readAllBytes(file), StandardCharsets.UTF_8))
+      }
+    }
+  }
+
+  test("no golden file without its query") {
+    val stream = Files.list(GoldenSuite.folder)
+    try {
+      val names = stream.toArray.map(_.asInstanceOf[Path].getFileName.toString).toSet
+      assert(names -- GoldenQueries.all.map(_.name + ".txt") === Set.empty)
+    } finally stream.close()
+  }
+
+  private def render(plan: SparkPlan): String = {
+    val exchanges = plan.collect { case e: ShuffleExchangeExec => e }.reverse
+    val stages = exchanges.zipWithIndex.map { case (e, i) => s"## stage ${i + 1}: exchange\n${exchange(e)}" }
+    val result = valid(ResultPlan.of(plan, PlanFixture.context()))
+    val task = s"## result${result.tail.fold("")(n => s", tail $n")}\n${show(result.task.fragment)}"
+    val finish = result.finish.map(f => s"## finish${if (result.merges) ", merges" else ""}\n${show(f)}")
+    (stages :+ task).mkString("\n") + finish.fold("")("\n" + _)
+  }
+
+  private def exchange(exchange: ShuffleExchangeExec): String = exchange.outputPartitioning match {
+    case range: RangePartitioning =>
+      val fragments = valid(Fragments.range(range, exchange.child, PlanFixture.context(), 77, 100, 1L))
+      s"${show(fragments.sample.fragment)}\n${show(fragments.shuffle.fragment)}"
+    case other => show(valid(Fragments.shuffle(other, exchange.child, PlanFixture.context())).fragment)
+  }
+
+  private def valid[A](result: Result[A]): A = result.fold(u => fail(u.message), identity)
+
+  private def show(message: Message): String = TextFormat.printer().printToString(message)
+}
+
+object GoldenSuite {
+  val folder: Path = Paths.get("src/test/resources/golden")
+}

@@ -1,0 +1,148 @@
+"""A standalone Spark cluster on loopback: a master, and workers whose executors are processes of their own.
+
+All ports are chosen by the system, all files lie under one folder, and what was started is ended by its process id.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_DEADLINE = 60.0  # seconds for a daemon to say that it is up
+
+
+class ClusterFailed(RuntimeError):
+    """A daemon did not come up; the message says where its log is."""
+
+
+class Cluster:
+    """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks."""
+
+    def __init__(self, folder: Path, *, workers: int = 2, memory: str = "1g") -> None:
+        import pyspark
+
+        self.folder = folder
+        self._class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+            log = self._start("Master", arguments, "master", {})
+            self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
+            for number in range(workers):
+                self._start_worker(number, memory)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start_worker(self, number: int, memory: str) -> None:
+        name = f"worker-{number}"
+        work, local = self.work_folder(number), self.local_folder(number)
+        work.mkdir(parents=True)
+        local.mkdir(parents=True)
+        arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", memory, "--webui-port", "0"]
+        arguments += ["--work-dir", str(work), self.master]
+        log = self._start("Worker", arguments, name, {"SPARK_LOCAL_DIRS": str(local)})
+        self._said(log, r"(Successfully registered with master)")
+
+    def work_folder(self, number: int) -> Path:
+        """Where a worker puts its executors' logs and the jars they fetched."""
+        return self.folder / f"worker-{number}" / "work"
+
+    def local_folder(self, number: int) -> Path:
+        """A worker's local disk: shuffle and spill files."""
+        return self.folder / f"worker-{number}" / "local"
+
+    def executors(self) -> list[int]:
+        """The process ids of the executors that run now."""
+        parents = {daemon.pid for daemon in self._daemons}
+        return sorted(pid for pid in _descendants(parents) if "CoarseGrainedExecutorBackend" in _command(pid))
+
+    def engines(self) -> list[int]:
+        """The process ids of the engines beside those executors."""
+        return sorted(pid for pid in _descendants(set(self.executors())) if "coffer-engine" in _command(pid))
+
+    def stop(self) -> None:
+        """Ends workers, then the master."""
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+        for daemon in reversed(self._daemons):
+            try:
+                daemon.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self._daemons.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _start(self, role: str, arguments: list[str], name: str, env: dict[str, str]) -> Path:
+        log = self.folder / f"{name}.log"
+        # Secrets of the trusted site must not reach the untrusted one by inheritance.
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("COFFER_")}
+        with log.open("wb") as sink:
+            daemon = subprocess.Popen(
+                [str(self._class), f"org.apache.spark.deploy.{role.lower()}.{role}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={
+                    **inherited,
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_NO_DAEMONIZE": "1",
+                    "SPARK_DAEMON_MEMORY": "512m",
+                    "TZ": "UTC",
+                    **env,
+                },
+            )
+        self._daemons.append(daemon)
+        return log
+
+    def _said(self, log: Path, pattern: str) -> str:
+        """The first group of `pattern` once the newest daemon has logged it."""
+        daemon = self._daemons[-1]
+        deadline = time.monotonic() + _DEADLINE
+        while time.monotonic() < deadline:
+            found = re.search(pattern, log.read_text(errors="replace"))
+            if found:
+                return found.group(1)
+            if daemon.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise ClusterFailed(f"a Spark daemon did not come up; see {log}")
+
+
+def _descendants(roots: set[int]) -> set[int]:
+    """All processes below `roots`, by the parents that /proc tells of."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(after_name[1]), []).append(int(entry.name))
+    found: set[int] = set()
+    pending = list(roots)
+    while pending:
+        for child in children.get(pending.pop(), []):
+            if child not in found:
+                found.add(child)
+                pending.append(child)
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

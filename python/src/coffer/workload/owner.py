@@ -1,0 +1,52 @@
+"""A data owner for demo, tests and benchmarks: a home with a fresh keyring, and sealed tables made with `coffer`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from coffer._find import find_binary
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A home folder and the file that holds its passphrase."""
+
+    home: Path
+    passphrase_file: Path
+
+    @staticmethod
+    def create(folder: Path) -> Owner:
+        """Makes a home under `folder` with `coffer init` and a generated passphrase. The policy it writes accepts
+        simulated evidence, which is what this release has."""
+        folder.mkdir(parents=True, exist_ok=True)
+        passphrase_file = folder / "passphrase"
+        passphrase_file.touch(mode=0o600)
+        passphrase_file.write_text(secrets.token_urlsafe(24) + "\n")
+        owner = Owner(folder / "home", passphrase_file)
+        owner.coffer("init")
+        return owner
+
+    def coffer(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs the command line as this owner. With `check`, an exit code other than 0 is an error with its words."""
+        command = [str(find_binary("coffer")), *map(str, arguments)]
+        done = subprocess.run(command, env=self.environment(), text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+        return done
+
+    def encrypt(self, tables: dict[str, Path], folder: Path) -> dict[str, Path]:
+        """Seals each table under `folder`; returns the sealed tables' folders by name."""
+        folder.mkdir(parents=True, exist_ok=True)
+        sealed = {name: folder / name for name in tables}
+        for name, source in tables.items():
+            self.coffer("encrypt", source, sealed[name])
+        return sealed
+
+    def environment(self) -> dict[str, str]:
+        """This process's environment with the owner's home and passphrase in it."""
+        passphrase = self.passphrase_file.read_text().rstrip("\n")
+        return {**os.environ, "COFFER_HOME": str(self.home), "COFFER_PASSPHRASE": passphrase}

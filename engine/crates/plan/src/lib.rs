@@ -1,1 +1,37 @@
-//! The fragment IR turned into DataFusion operators with Spark's semantics
+//! The fragment IR turned into DataFusion operators with Spark's semantics.
+//!
+//! [`build`] makes one plan of N partitions from a [`coffer_proto::plan::Fragment`]; task *i* runs partition *i* with a
+//! task context of its own, whose [`TaskIo`] extension hands the plan's leaves what is that task's: rows of sealed
+//! streams, slices of sealed files. Around the plan lies what happens at a fragment's edge: the frame [`codec`], the
+//! [`partitioner`] of exchanges, the [`sample`] for range bounds.
+//!
+//! There is no SQL, no optimizer and no catalogue here. What the IR says is done exactly, or refused as
+//! [`Unsupported`] with the node and the reason. This crate seals nothing and knows no socket.
+
+mod aggregate;
+mod build;
+pub mod codec;
+mod error;
+mod expand;
+mod input;
+mod io;
+mod limit;
+mod metrics;
+mod operator;
+mod order;
+pub mod partitioner;
+mod readable;
+pub mod sample;
+mod scan;
+mod schema;
+mod top_k;
+mod union;
+mod values;
+
+pub use build::{BuildContext, Plan, build};
+pub use error::Unsupported;
+pub use io::{ScanFiles, TaskIo, with_task_io};
+pub use metrics::NodeMetrics;
+pub use readable::readable;
+pub use scan::FooterCache;
+pub use schema::{boundary_schema, config};

@@ -1,0 +1,36 @@
+//! What our operators have in common.
+
+/// The methods of `ExecutionPlan` that say the same for each of our operators: fields `properties` and `metrics`, and no
+/// rewriting, since plans are never optimised.
+macro_rules! operator_basics {
+    (leaf) => {
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            vec![]
+        }
+
+        fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+            Ok(self)
+        }
+
+        $crate::operator::operator_basics!(any);
+    };
+    (any) => {
+        fn name(&self) -> &str {
+            Self::static_name()
+        }
+
+        fn properties(&self) -> &Arc<PlanProperties> {
+            &self.properties
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        ) -> Result<TreeNodeRecursion> {
+            // Only optimizer rules ask.
+            Ok(TreeNodeRecursion::Continue)
+        }
+    };
+}
+
+pub(crate) use operator_basics;

@@ -1,0 +1,71 @@
+# make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
+# make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
+# make test    every test: Rust, Scala, Python
+# make bench   TPC-H at SF 1, sealed against plaintext Spark, and encryption against Spark's rewriting
+# make lint    formatters and linters of the three languages, as checks
+# make clean   what `build` made (the caches of cargo, Maven and pip stay)
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/coffer
+CARGO_TARGET_DIR ?= $(CACHE)/target
+VENV ?= $(CACHE)/venv
+PYTHON ?= python3
+export CARGO_TARGET_DIR VENV PYTHON
+export PYTHONPATH := $(CURDIR)/python/src
+# Coffer's own tools are this tree's: nothing set for an installed copy may stand in for them.
+unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
+
+RUN := $(VENV)/bin/python
+JAR := spark/target/coffer-spark.jar
+JAR_SOURCES := spark/pom.xml $(shell find spark/src/main proto -type f 2>/dev/null)
+BENCH_SF ?= 1
+
+.PHONY: build tools engine demo test bench lint format clean
+
+build: tools engine $(JAR) $(VENV)/.ready
+
+tools:
+	@scripts/check-tools
+
+# Cargo knows by itself what is fresh.
+engine: | tools
+	@cargo build --release --locked --manifest-path engine/Cargo.toml -p coffer-cli -p coffer-engine -p coffer-client
+
+$(JAR): $(JAR_SOURCES) | tools
+	mvn -q -B -f spark/pom.xml package
+	@touch $@
+
+$(VENV)/.ready: python/requirements.txt | tools
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	@touch $@
+
+demo: build
+	@$(RUN) -m coffer demo
+
+test: build
+	@scripts/test-all
+
+bench: build
+	bench/run tpch --sf $(BENCH_SF) --queries 1,6 --json bench/results/tpch-sf$(BENCH_SF).json
+	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
+
+lint: tools $(VENV)/.ready
+	cargo fmt --all --check --manifest-path engine/Cargo.toml
+	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
+	mvn -q -B -f spark/pom.xml spotless:check
+	$(VENV)/bin/ruff check python bench
+	$(VENV)/bin/ruff format --check python bench
+
+format: tools $(VENV)/.ready
+	cargo fmt --all --manifest-path engine/Cargo.toml
+	mvn -q -B -f spark/pom.xml spotless:apply
+	$(VENV)/bin/ruff check --fix python bench
+	$(VENV)/bin/ruff format python bench
+
+clean:
+	rm -rf spark/target $(VENV)
+	cargo clean --release --manifest-path engine/Cargo.toml

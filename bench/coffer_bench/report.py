@@ -1,0 +1,93 @@
+"""The result's JSON form, which every benchmark keeps, and its short table."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SIDES = ("spark", "coffer", "unsealed", "comet")
+
+
+@dataclass
+class Measured:
+    """Seconds by side and query, in the order they were taken; whether answers were the same; what was counted."""
+
+    seconds: dict[str, dict[str, list[float]]]
+    same_answer: dict[str, bool] = field(default_factory=dict)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[str, Any]:
+    """The JSON object. Sides that did not run are empty."""
+    seconds = {side: measured.seconds.get(side, {}) for side in SIDES}
+    return {
+        "benchmark": benchmark,
+        "sf": float(scale) if "." in scale else int(scale),
+        "machine": _machine(),
+        "versions": _versions(),
+        "runs": runs,
+        "seconds": seconds,
+        "same_answer": measured.same_answer,
+        "ratios": {f"coffer/{side}": ratios(seconds["coffer"], seconds[side]) for side in SIDES if side != "coffer"},
+        "counters": measured.counters,
+    }
+
+
+def ratios(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> dict[str, Any]:
+    """Total, geometric mean and worst query of our medians over theirs; empty when one side did not run."""
+    names = [name for name in ours if name in theirs]
+    if not names:
+        return {}
+    mine = {name: statistics.median(ours[name]) for name in names}
+    other = {name: statistics.median(theirs[name]) for name in names}
+    each = {name: mine[name] / other[name] for name in names}
+    worst = max(each, key=lambda name: each[name])
+    return {
+        "total": round(sum(mine.values()) / sum(other.values()), 4),
+        "geomean": round(statistics.geometric_mean(each.values()), 4),
+        "worst": [worst, round(each[worst], 4)],
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """The medians side by side on standard output."""
+    sides = {side: queries for side, queries in result["seconds"].items() if queries}
+    print(f"{'query':<10}" + "".join(f"{side:>10}" for side in sides) + "  same answer?")
+    for name, same in result["same_answer"].items():
+        medians = "".join(f"{statistics.median(queries[name]):>10.3f}" for queries in sides.values())
+        print(f"{name:<10}{medians}  {'yes' if same else 'NO'}")
+    print(f"ratios: { ({key: value for key, value in result['ratios'].items() if value}) }")
+
+
+def _machine() -> dict[str, Any]:
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_mib": memory // 1024,
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _versions() -> dict[str, str]:
+    import pyspark
+    from coffer import __version__, find_binary
+
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
+    coffer = subprocess.run([find_binary("coffer"), "--version"], capture_output=True, text=True, check=True).stdout
+    return {
+        "coffer": coffer.split()[-1] if coffer.split() else __version__,
+        "spark": pyspark.__version__,
+        "java": java,
+        "python": platform.python_version(),
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()

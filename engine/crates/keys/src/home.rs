@@ -6,7 +6,7 @@ use std::{
 };
 
 /// The environment variable that names the folder.
-pub const ENV: &str = "COFFER_HOME";
+pub(crate) const ENV: &str = "COFFER_HOME";
 
 /// The owner's folder at the trusted site. Names paths; opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]

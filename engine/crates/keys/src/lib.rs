@@ -4,7 +4,7 @@
 //! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
 //! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error;
-//! * [`evidence`]: what an engine says of itself, and who checks it;
+//! * [`evidence`]: what an engine says of itself, and who checks it; [`AttestedEngine`] is the proof of that;
 //! * [`release`]: HPKE from the owner to an attested engine. The only code of this crate that enclaves use, besides
 //!   making evidence and [`KekSet`].
 //!
@@ -31,12 +31,17 @@ pub mod keyring;
 mod owner;
 mod passphrase;
 pub mod policy;
+pub mod release;
 mod table_key;
 
+pub use evidence::{
+    AttestedEngine, Challenge, Challenges, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, attest,
+};
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedTableKey};
 pub use owner::{OwnerKey, OwnerPublicKey};
 pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{Policy, PolicyError, Protection, TablePolicy};
+pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
 pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};

@@ -9,8 +9,8 @@ use std::{
 
 use zeroize::Zeroizing;
 
-/// The environment variable that [`Passphrase::from_env`] reads.
-pub const ENV: &str = "COFFER_PASSPHRASE";
+/// The environment variable that `Passphrase::from_env` reads.
+pub(crate) const ENV: &str = "COFFER_PASSPHRASE";
 const MAX_LEN: u64 = 64 << 10;
 
 /// A passphrase; zeroed on drop, no `Debug`.
@@ -48,7 +48,7 @@ impl Passphrase {
         Self::new(std::mem::take(&mut *bytes))
     }
 
-    /// From the environment variable [`ENV`].
+    /// From the environment variable `COFFER_PASSPHRASE`.
     pub fn from_env() -> Result<Self, PassphraseError> {
         Self::new(std::env::var_os(ENV).ok_or(PassphraseError::NotSet)?.into_vec())
     }

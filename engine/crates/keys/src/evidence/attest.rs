@@ -1,0 +1,108 @@
+//! The owner's side: from evidence to an [`AttestedEngine`].
+
+use super::{
+    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
+    simulated::Simulated,
+};
+use crate::{OwnerPublicKey, Policy};
+
+/// Checks the reports of one kind.
+///
+/// What an implementation guarantees: `Ok` means that the TEE of this kind, in a state that the policy accepts, signed
+/// `expected` as its report data, from inside the code that the policy pins. It judges nothing but the report.
+pub trait Verifier {
+    /// The kind it checks.
+    fn kind(&self) -> EvidenceKind;
+
+    /// Checks a report, whose bytes a host may have made up.
+    fn verify(&self, policy: &Policy, report: &[u8], expected: &[u8; 32]) -> Result<(), EvidenceError>;
+}
+
+/// An engine whose evidence passed. Only [`attest`] makes one; only to one can keys be released.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttestedEngine {
+    key: EnginePublicKey,
+    kind: EvidenceKind,
+    owner: OwnerPublicKey,
+    challenge: Challenge,
+    evidence_hash: [u8; 32],
+}
+
+impl AttestedEngine {
+    /// Its public key.
+    pub fn key(&self) -> &EnginePublicKey {
+        &self.key
+    }
+
+    /// Its id in logs and messages.
+    pub fn engine_id(&self) -> String {
+        self.key.engine_id()
+    }
+
+    /// What proved it.
+    pub fn kind(&self) -> EvidenceKind {
+        self.kind
+    }
+
+    /// Whether nothing proved it, and the policy accepts that.
+    pub fn is_simulated(&self) -> bool {
+        self.kind == EvidenceKind::Simulated
+    }
+
+    pub(crate) fn owner(&self) -> &OwnerPublicKey {
+        &self.owner
+    }
+
+    pub(crate) fn challenge(&self) -> &Challenge {
+        &self.challenge
+    }
+
+    pub(crate) fn evidence_hash(&self) -> &[u8; 32] {
+        &self.evidence_hash
+    }
+}
+
+/// Checks evidence against the policy. `challenge` is one that this process handed out ([`super::Challenges::take`]).
+pub fn attest(
+    policy: &Policy,
+    owner: &OwnerPublicKey,
+    challenge: Challenge,
+    evidence: &Evidence,
+) -> Result<AttestedEngine, EvidenceError> {
+    if evidence.protocol != PROTOCOL {
+        return Err(EvidenceError::OtherProtocol {
+            ours: PROTOCOL,
+            theirs: evidence.protocol,
+        });
+    }
+    if evidence.engine_version != VERSION {
+        return Err(EvidenceError::OtherVersion {
+            theirs: shorten(&evidence.engine_version),
+        });
+    }
+    let kind =
+        EvidenceKind::from_name(&evidence.kind).ok_or_else(|| EvidenceError::UnknownKind(shorten(&evidence.kind)))?;
+    if !policy.accepted_evidence().contains(&kind) {
+        return Err(EvidenceError::NotAccepted(kind));
+    }
+    let verifier: &dyn Verifier = match kind {
+        EvidenceKind::Simulated => &Simulated,
+        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
+            return Err(EvidenceError::NoVerifier(kind));
+        }
+    };
+    let expected = report_data(kind, &evidence.engine_key, owner, &challenge);
+    verifier.verify(policy, &evidence.report, &expected)?;
+    Ok(AttestedEngine {
+        key: evidence.engine_key,
+        kind,
+        owner: *owner,
+        challenge,
+        evidence_hash: evidence.hash(),
+    })
+}
+
+/// A peer's word, short enough and plain enough to be shown.
+fn shorten(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}

@@ -1,0 +1,74 @@
+//! What a release carries.
+//!
+//! ```text
+//! version u8 (1) ‖ session 16 ‖ session key 32 ‖ lease seconds u32 LE ‖ KEKs u32 LE ‖ for each, by name:
+//! id (length u32 LE, bytes) ‖ key 32
+//! ```
+
+use coffer_sealing::{Secret, SessionId, SessionKey};
+use zeroize::Zeroizing;
+
+use crate::{
+    Kek, KekSet,
+    codec::{Malformed, Reader, Writer},
+};
+
+const VERSION: u8 = 1;
+
+/// The keys of one session, as one engine gets them.
+#[derive(Clone)]
+pub struct ReleasePayload {
+    /// The session.
+    pub session: SessionId,
+    /// Its key.
+    pub session_key: SessionKey,
+    /// The KEKs of the columns it reads, and of their files' footers.
+    pub keks: KekSet,
+    /// How long an engine keeps the session without hearing of it.
+    pub lease_seconds: u32,
+}
+
+impl ReleasePayload {
+    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut writer = Writer::with_capacity(57 + self.keks.len() * 96);
+        writer
+            .raw(&[VERSION])
+            .raw(self.session.as_bytes())
+            .raw(self.session_key.expose())
+            .u32(self.lease_seconds);
+        writer.u32(u32::try_from(self.keks.len()).unwrap_or(u32::MAX));
+        for kek in self.keks.iter() {
+            writer.string(kek.id().to_string().as_bytes()).raw(kek.expose());
+        }
+        writer.finish()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        if reader.array()? != [VERSION] {
+            return Err(Malformed);
+        }
+        let session = SessionId(reader.array()?);
+        let session_key = SessionKey::from_secret(secret(&mut reader)?);
+        let lease_seconds = reader.u32()?;
+        let mut keks = KekSet::new();
+        for _ in 0..reader.u32()? {
+            let id = reader.text()?.parse().map_err(|_| Malformed)?;
+            if keks.contains(&id) {
+                return Err(Malformed);
+            }
+            keks.insert(Kek::new(id, secret(&mut reader)?));
+        }
+        reader.end()?;
+        Ok(Self {
+            session,
+            session_key,
+            keks,
+            lease_seconds,
+        })
+    }
+}
+
+fn secret(reader: &mut Reader<'_>) -> Result<Secret<32>, Malformed> {
+    Secret::from_slice(reader.raw(32)?).map_err(|_| Malformed)
+}

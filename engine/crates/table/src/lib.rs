@@ -1,1 +1,47 @@
-//! Sealed tables: Parquet Modular Encryption, manifest, register
+//! Sealed tables: a folder of standard Parquet files under Parquet Modular Encryption, an encrypted manifest that pins
+//! every one of them, and the register at home that knows which manifest is the newest.
+//!
+//! Two sites use this crate. The trusted site opens tables ([`open_table`] gives a [`VerifiedManifest`], and nothing else
+//! does), writes them ([`TableWriter`], [`NewTable`]) and checks them ([`verify`]). An enclave has neither keyring nor
+//! manifest: it is given [`FooterPin`]s and column KEKs, and opens files through [`footer::open`] with a [`KekRetriever`].
+//!
+//! Nothing here trusts storage: every path, length and byte of a table's folder comes from the host.
+//! What this crate does not do: hide sizes, file counts or access patterns.
+#![warn(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::as_conversions
+    )
+)]
+
+pub mod convert;
+mod disk;
+mod error;
+pub mod footer;
+mod manifest;
+mod open;
+mod order;
+pub mod pme;
+mod publish;
+mod read;
+mod register;
+mod spark_type;
+pub mod verify;
+mod writer;
+
+pub use error::{Error, Fault};
+pub use footer::{FooterPin, OpenedFooter};
+pub use manifest::{Column, Digest, Envelope, FilePin, MANIFEST_FOLDER, Manifest, RowGroupPin, manifest_name};
+pub use open::{Target, VerifiedManifest, open_table};
+pub use order::ColumnOrder;
+pub use pme::{KekRetriever, KeyMaterial};
+pub use publish::NewTable;
+pub use read::{FileReader, open_foreign};
+pub use register::{Register, TableRecord, Version};
+pub use spark_type::{SparkType, UnsupportedType, parse_ddl};
+pub use writer::{FileWriter, TableWriter, WriteOptions, WrittenFile};

@@ -1,0 +1,289 @@
+//! What can go wrong with a sealed table, and whose doing it is.
+
+use std::{io, path::PathBuf};
+
+use coffer_keys::TableId;
+
+/// Who is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller: an argument, a policy, a missing key.
+    Caller,
+    /// Whoever holds the storage: bytes are not what was written.
+    Host,
+    /// The machine: disk full, permissions.
+    System,
+    /// Us.
+    Internal,
+}
+
+/// One variant per cause. Texts name tables, files and columns, never values.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing failed.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// A verb: "read", "write".
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that the manifest names is not there.
+    #[error("the table's file {0} is missing")]
+    FileMissing(String),
+    /// A file has another length than the manifest says.
+    #[error("the file {file} has {got} bytes where {want} were written")]
+    FileSize {
+        /// Relative path.
+        file: String,
+        /// As pinned.
+        want: u64,
+        /// As found.
+        got: u64,
+    },
+    /// A path inside a manifest or descriptor that is not a plain file name.
+    #[error("the table names a file outside its folder")]
+    FilePath,
+    /// The footer's length is not the pinned one.
+    #[error("a Parquet footer has {got} bytes where {want} were written")]
+    FooterLength {
+        /// As pinned.
+        want: u64,
+        /// As found.
+        got: u64,
+    },
+    /// The file does not end in the magic of a file with encrypted footer: a plaintext Parquet file, or none.
+    #[error("the file does not end as an encrypted Parquet file does")]
+    FooterMagic,
+    /// The footer's bytes are not those that were written.
+    #[error("a Parquet footer does not have the pinned SHA-256")]
+    FooterDigest,
+    /// The footer says something else than the pin, though its digest fits.
+    #[error("a Parquet footer has {got} rows where {want} were written")]
+    FooterRows {
+        /// As pinned.
+        want: u64,
+        /// As found.
+        got: u64,
+    },
+    /// A column that must be encrypted is not, or not with a key of its own.
+    #[error("column `{0}` is not encrypted with a key of its own in the file")]
+    ColumnNotEncrypted(String),
+    /// A column is encrypted under a key of another table or column.
+    #[error("column `{0}` is encrypted under the key of something else")]
+    ColumnForeignKey(String),
+    /// The key of a column that is to be read is not held.
+    #[error("the key of column `{0}` is not held")]
+    ColumnKeyMissing(String),
+    /// A column that the caller wants is not in the file.
+    #[error("there is no column `{0}` in the file")]
+    NoSuchColumn(String),
+    /// The Parquet reader refused the bytes.
+    #[error("the Parquet reader refused the file: {0}")]
+    Parquet(String),
+    /// The Parquet reader panicked over the bytes.
+    #[error("the Parquet reader gave up on malformed bytes")]
+    ParquetPanic,
+    /// Arrow refused.
+    #[error("{0}")]
+    Arrow(String),
+    /// Key metadata in a file is not of the key tools' form.
+    #[error("key metadata is not in the form of the PME key tools: {0}")]
+    KeyMetadata(&'static str),
+    /// A wrapped data key does not open under its KEK.
+    #[error("a data key does not open under the key `{0}`")]
+    DataKey(String),
+    /// A KEK that a file names is not held.
+    #[error("the key `{0}` is not held")]
+    KekMissing(String),
+    /// There is no manifest in the folder.
+    #[error("{0} is not a sealed table: it has no manifest")]
+    NotATable(PathBuf),
+    /// The manifest's envelope is malformed.
+    #[error("the manifest's envelope is malformed: {0}")]
+    Envelope(&'static str),
+    /// The manifest was made by a later version of Coffer.
+    #[error("the manifest has format {0}, which this version does not know")]
+    ManifestFormat(u16),
+    /// The manifest's key-check does not fit.
+    #[error("the manifest is sealed under another key")]
+    ManifestKey,
+    /// The manifest does not open.
+    #[error("the manifest was altered")]
+    ManifestAltered,
+    /// The manifest opens, but its text is not a manifest.
+    #[error("the manifest's content is malformed: {0}")]
+    ManifestContent(String),
+    /// The manifest names another table than expected.
+    #[error("the manifest belongs to table {got}, not to {want}")]
+    ManifestForeign {
+        /// Table id expected.
+        want: TableId,
+        /// Table id found.
+        got: TableId,
+    },
+    /// The manifest of the newest version is not in the folder.
+    #[error("the manifest of version {want} is missing; the folder's newest is {newest:?}")]
+    VersionMissing {
+        /// What the register says.
+        want: u64,
+        /// What the folder has.
+        newest: Option<u64>,
+    },
+    /// The manifest of the newest version is another than the register knows.
+    #[error("the manifest of version {version} is not the one that was published")]
+    VersionReplaced {
+        /// Which.
+        version: u64,
+    },
+    /// The folder holds a version newer than the register knows.
+    #[error("the folder has a manifest of version {got}, newer than the register's {want}")]
+    VersionUnknown {
+        /// What the register says.
+        want: u64,
+        /// What the folder has.
+        got: u64,
+    },
+    /// The chain of manifests is broken.
+    #[error("the manifest of version {version} does not follow from version {parent}")]
+    ChainBroken {
+        /// The child.
+        version: u64,
+        /// The parent.
+        parent: u64,
+    },
+    /// The table was never finished.
+    #[error("the table `{0}` was never finished: its writing was interrupted")]
+    Unfinished(String),
+    /// The register does not know the table.
+    #[error("the register knows no table `{0}`")]
+    UnknownTable(String),
+    /// The folder's table is not in this home's register.
+    #[error("the table {id} at {path} is not in this home's register")]
+    ForeignTable {
+        /// From the envelope, unverified.
+        id: TableId,
+        /// Where.
+        path: PathBuf,
+    },
+    /// The policy pins another id for the name.
+    #[error("the policy says that table `{name}` has the id {want}; the register says {got}")]
+    PolicyId {
+        /// The table's name.
+        name: String,
+        /// By the policy.
+        want: TableId,
+        /// By the register.
+        got: TableId,
+    },
+    /// A name is taken.
+    #[error("there is already a table named `{0}`")]
+    NameTaken(String),
+    /// A folder is taken.
+    #[error("{0} exists and is not empty")]
+    FolderTaken(PathBuf),
+    /// A version was published by someone else meanwhile.
+    #[error("version {0} of the table exists already")]
+    VersionTaken(u64),
+    /// The register does not open under this keyring.
+    #[error("the register at {0} was altered, or belongs to another keyring")]
+    RegisterAltered(PathBuf),
+    /// The register opens, but its text is not a register.
+    #[error("the register's content is malformed: {0}")]
+    RegisterContent(String),
+    /// A column's type cannot be stored.
+    #[error(transparent)]
+    Type(#[from] crate::UnsupportedType),
+    /// A value does not fit the column's type without loss.
+    #[error("column `{column}`: {reason}")]
+    Lossy {
+        /// Which column.
+        column: String,
+        /// Why.
+        reason: String,
+    },
+    /// Two columns have one name.
+    #[error("two columns are named `{0}` (upper and lower case count as one)")]
+    DuplicateColumn(String),
+    /// A table without columns.
+    #[error("a table needs at least one column")]
+    NoColumns,
+    /// A batch is not of the table's schema.
+    #[error("rows of another schema than the table's: column `{0}`")]
+    BatchSchema(String),
+    /// The keyring refused.
+    #[error(transparent)]
+    Keyring(#[from] coffer_keys::KeyringError),
+    /// The policy refused.
+    #[error(transparent)]
+    Policy(#[from] coffer_keys::PolicyError),
+    /// A KEK is not held, or does not open what it should.
+    #[error(transparent)]
+    Kek(#[from] coffer_keys::KekError),
+    /// The policy gives an id to a table that is to be made.
+    #[error("the policy already has a table `{name}` with the id {id}, which this home's register does not know")]
+    PolicyHasId {
+        /// The table's name.
+        name: String,
+        /// By the policy.
+        id: TableId,
+    },
+    /// Sealing refused.
+    #[error(transparent)]
+    Sealing(#[from] coffer_sealing::Error),
+    /// A limit of the format.
+    #[error("a table's {0} is beyond the format's limit")]
+    Limit(&'static str),
+}
+
+impl Error {
+    /// Who is at fault.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Error::Io { .. } => Fault::System,
+            Error::FileMissing(_)
+            | Error::FileSize { .. }
+            | Error::FilePath
+            | Error::FooterLength { .. }
+            | Error::FooterMagic
+            | Error::FooterDigest
+            | Error::FooterRows { .. }
+            | Error::ColumnNotEncrypted(_)
+            | Error::ColumnForeignKey(_)
+            | Error::Parquet(_)
+            | Error::ParquetPanic
+            | Error::KeyMetadata(_)
+            | Error::DataKey(_)
+            | Error::Envelope(_)
+            | Error::ManifestAltered
+            | Error::ManifestContent(_)
+            | Error::ManifestForeign { .. }
+            | Error::VersionMissing { .. }
+            | Error::VersionReplaced { .. }
+            | Error::VersionUnknown { .. }
+            | Error::ChainBroken { .. } => Fault::Host,
+            Error::Arrow(_) | Error::Sealing(_) => Fault::Internal,
+            _ => Fault::Caller,
+        }
+    }
+
+    pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { doing, path, source }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Self::Arrow(error.to_string())
+    }
+}
+
+impl From<parquet::errors::ParquetError> for Error {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        Self::Parquet(error.to_string())
+    }
+}

@@ -1,0 +1,205 @@
+//! Footers of sealed files, opened only after their bytes were found to be the pinned ones.
+//!
+//! The order is the point: a Parquet reader with keys still accepts a file that is not encrypted at all, and one
+//! with malformed modules panics. So length and digest come before parsing, and afterwards each column must carry
+//! encryption metadata of this table.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use coffer_keys::{KekSet, TableId};
+use parquet::{
+    DecodeResult,
+    encryption::decrypt::FileDecryptionProperties,
+    file::{
+        column_crypto_metadata::ColumnCryptoMetaData,
+        metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+    },
+};
+
+use crate::{Digest, Error, FilePin, KekRetriever, KeyMaterial, pme::KekSource};
+
+/// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted footer.
+pub const TAIL_LEN: u64 = 8;
+const MAGIC: [u8; 4] = *b"PARE";
+
+/// What must be known of a file before its footer is read. Comes from a manifest or a sealed descriptor, never from the
+/// file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct FooterPin {
+    /// The table whose KEKs wrap the file's keys.
+    pub table: TableId,
+    /// Of the whole file.
+    pub size: u64,
+    /// Of the whole file.
+    pub rows: u64,
+    /// Of the whole file.
+    pub aad_prefix: Vec<u8>,
+    /// Without the trailing length word and magic.
+    pub footer_length: u64,
+    /// Of the footer without the trailing length word and magic.
+    pub footer_sha256: Digest,
+}
+
+impl FooterPin {
+    /// The pin of one file of a table.
+    pub fn of(table: TableId, file: &FilePin) -> Self {
+        Self {
+            table,
+            size: file.size,
+            rows: file.rows,
+            aad_prefix: file.aad_prefix.clone(),
+            footer_length: file.footer_length,
+            footer_sha256: file.footer_sha256,
+        }
+    }
+
+    /// Which bytes of the file [`open`] wants: the footer and the 8 bytes behind it.
+    pub fn range(&self) -> Result<std::ops::Range<u64>, Error> {
+        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::FooterMagic)?;
+        let start = self.size.checked_sub(length).ok_or(Error::FooterMagic)?;
+        Ok(start..self.size)
+    }
+}
+
+/// A footer that passed every check.
+#[derive(Debug, Clone)]
+pub struct OpenedFooter {
+    metadata: Arc<ParquetMetaData>,
+    all_keys: bool,
+}
+
+impl OpenedFooter {
+    /// The file's metadata, with the decryptor for its pages inside.
+    pub fn metadata(&self) -> &Arc<ParquetMetaData> {
+        &self.metadata
+    }
+
+    /// Whether the keys of all columns were held. The page index can be read only then.
+    pub fn all_keys(&self) -> bool {
+        self.all_keys
+    }
+}
+
+/// Opens a footer. `bytes` are those of [`FooterPin::range`]; `columns` are those that will be read, whose keys must be
+/// held. Encryption under a key of the pin's table is demanded of every column, read or not.
+pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str]) -> Result<OpenedFooter, Error> {
+    check_bytes(&bytes, pin)?;
+    let metadata = parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::<KekSet>::clone(keks))?;
+    let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(u64::MAX);
+    if rows != pin.rows {
+        return Err(Error::FooterRows {
+            want: pin.rows,
+            got: rows,
+        });
+    }
+    let all_keys = check_columns(&metadata, Some(pin.table), columns)?;
+    Ok(OpenedFooter {
+        metadata: Arc::new(metadata),
+        all_keys,
+    })
+}
+
+/// Length, magic and digest, before a byte is parsed.
+fn check_bytes(bytes: &[u8], pin: &FooterPin) -> Result<(), Error> {
+    let want = pin.footer_length.saturating_add(TAIL_LEN);
+    let got = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if got != want {
+        return Err(Error::FooterLength {
+            want: pin.footer_length,
+            got: got.saturating_sub(TAIL_LEN),
+        });
+    }
+    let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::FooterMagic)?;
+    let (length, magic) = tail.split_first_chunk::<4>().ok_or(Error::FooterMagic)?;
+    if magic != MAGIC {
+        return Err(Error::FooterMagic);
+    }
+    let length = u64::from(u32::from_le_bytes(*length));
+    if length != pin.footer_length {
+        return Err(Error::FooterLength {
+            want: pin.footer_length,
+            got: length,
+        });
+    }
+    if Digest::of(footer) != pin.footer_sha256 {
+        return Err(Error::FooterDigest);
+    }
+    Ok(())
+}
+
+/// Parses footer and tail. Without a prefix the one stored in the file is taken (foreign files only).
+pub(crate) fn parse(
+    bytes: Bytes,
+    size: u64,
+    aad_prefix: Option<&[u8]>,
+    keks: Arc<dyn KekSource>,
+) -> Result<ParquetMetaData, Error> {
+    let mut keys = FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(keks)));
+    if let Some(prefix) = aad_prefix {
+        keys = keys.with_aad_prefix(prefix.to_vec());
+    }
+    let keys = keys.build()?;
+    let start = size.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    // The crate indexes into modules by lengths that it has not checked.
+    catch_unwind(AssertUnwindSafe(|| {
+        let mut decoder = ParquetMetaDataPushDecoder::try_new(size)?
+            .with_page_index_policy(PageIndexPolicy::Skip)
+            .with_file_decryption_properties(Some(keys));
+        decoder.push_range(start..size, bytes)?;
+        match decoder.try_decode()? {
+            DecodeResult::Data(metadata) => Ok(metadata),
+            DecodeResult::NeedsData(_) | DecodeResult::Finished => Err(Error::FooterMagic),
+        }
+    }))
+    .unwrap_or(Err(Error::ParquetPanic))
+}
+
+/// Every column of every row group is encrypted with a key of its own, of this table; those of `wanted` are there and
+/// their keys are held. Says whether all keys are.
+pub(crate) fn check_columns(
+    metadata: &ParquetMetaData,
+    table: Option<TableId>,
+    wanted: &[&str],
+) -> Result<bool, Error> {
+    let schema = metadata.file_metadata().schema_descr();
+    for name in wanted {
+        if !schema.columns().iter().any(|column| column.path().string() == *name) {
+            return Err(Error::NoSuchColumn((*name).to_owned()));
+        }
+    }
+    let mut all_keys = true;
+    for group in metadata.row_groups() {
+        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
+            let name = column.path().string();
+            match chunk.crypto_metadata() {
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+                    let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
+                    let ours = table.is_none_or(|table| belongs(&material.kek_id, table));
+                    if !ours || key.path_in_schema != column.path().parts() {
+                        return Err(Error::ColumnForeignKey(name));
+                    }
+                }
+                // Foreign files may use one key for all; ours never do.
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) if table.is_none() => {}
+                _ => return Err(Error::ColumnNotEncrypted(name)),
+            }
+            // A chunk whose key is not held keeps its metadata sealed, and says so by having no data.
+            let held = chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0;
+            all_keys &= held;
+            if !held && wanted.contains(&name.as_str()) {
+                return Err(Error::ColumnKeyMissing(name));
+            }
+        }
+    }
+    Ok(all_keys)
+}
+
+fn belongs(kek_id: &str, table: TableId) -> bool {
+    kek_id
+        .split_once('.')
+        .is_some_and(|(id, column)| id == table.to_string() && column != "footer")
+}

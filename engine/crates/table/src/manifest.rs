@@ -1,0 +1,358 @@
+//! The manifest: what a table is, at one version.
+//!
+//! ```text
+//! 0   magic "CFTM"          4   format u16 LE = 1       6   table id, 16 bytes
+//! 22  version u64 LE        30  key-check, 16 bytes     46  length of the master's name u16 LE   48  master's name
+//! …   sealed blob (coffer-sealing) of the content, JSON
+//! ```
+//! Everything before the blob is the clear envelope; it goes into the derivation of the blob's key, so that no bit of it
+//! can be changed. The key-check is derived from the table key: GCM does not commit to its key.
+
+use std::collections::HashSet;
+
+use arrow::datatypes::{Field, Schema};
+use aws_lc_rs::digest::{SHA256, digest};
+use coffer_keys::{ColumnId, TableId, TableKey};
+use coffer_sealing::Secret;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, SparkType};
+
+/// The folder inside a table's folder that holds its manifests.
+pub const MANIFEST_FOLDER: &str = "_coffer";
+const MAGIC: [u8; 4] = *b"CFTM";
+const FORMAT: u16 = 1;
+const FIXED: usize = 48;
+const MAX_COLUMNS: usize = 4096;
+
+/// The file name of a version's manifest in [`MANIFEST_FOLDER`].
+pub fn manifest_name(version: u64) -> String {
+    format!("manifest-{version:010}")
+}
+
+/// A SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::try_from(digest(&SHA256, bytes).as_ref()).unwrap_or(Self([0; 32]))
+    }
+
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl TryFrom<&[u8]> for Digest {
+    type Error = Error;
+
+    fn try_from(bytes: &[u8]) -> Result<Self, Error> {
+        Ok(Self(
+            bytes.try_into().map_err(|_| Error::Envelope("a digest has 32 bytes"))?,
+        ))
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hex_bytes::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes = hex_bytes::deserialize(deserializer)?;
+        Self::try_from(bytes.as_slice()).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A column of a table. Its id is its KEK's identity and never reused, whatever the column's name or place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Unique in the table, from 1.
+    pub id: u32,
+    /// As in Spark.
+    pub name: String,
+    /// As in Spark.
+    #[serde(rename = "type")]
+    pub kind: SparkType,
+    /// Whether NULL may occur.
+    pub nullable: bool,
+    /// "tee" in this version.
+    pub protection: String,
+}
+
+impl Column {
+    /// The id as a type.
+    pub fn id(&self) -> ColumnId {
+        ColumnId(self.id)
+    }
+
+    /// As an Arrow field.
+    pub fn field(&self) -> Field {
+        Field::new(&self.name, self.kind.to_arrow(), self.nullable)
+    }
+}
+
+/// What is known of one row group without opening its file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowGroupPin {
+    /// Rows.
+    pub rows: u64,
+    /// Stored bytes of all its columns.
+    pub bytes: u64,
+}
+
+/// What the manifest pins of one Parquet file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePin {
+    /// A plain file name in the table's folder.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Random, one for each file; part of the associated data of every module of the file.
+    #[serde(with = "hex_bytes")]
+    pub aad_prefix: Vec<u8>,
+    /// Bytes of the footer, without the trailing length word and magic.
+    pub footer_length: u64,
+    /// Of those bytes.
+    pub footer_sha256: Digest,
+    /// In order.
+    pub row_groups: Vec<RowGroupPin>,
+    /// Stored bytes of each column, in the table's order.
+    pub column_bytes: Vec<u64>,
+}
+
+/// What a table is, at one version. From storage it comes only as part of a [`VerifiedManifest`](crate::VerifiedManifest).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    #[serde(with = "table_id")]
+    /// Which table.
+    pub table: TableId,
+    /// From 1.
+    pub version: u64,
+    /// SHA-256 of the whole manifest file of the version before; none for version 1.
+    pub parent: Option<Digest>,
+    /// In order.
+    pub columns: Vec<Column>,
+    /// In the order of their rows.
+    pub files: Vec<FilePin>,
+}
+
+impl Manifest {
+    /// The table's Arrow schema.
+    pub fn schema(&self) -> Schema {
+        Schema::new(self.columns.iter().map(Column::field).collect::<Vec<_>>())
+    }
+
+    /// Rows of all files.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// The column of a name, exactly as written.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Stored bytes of each column over all files.
+    pub fn column_bytes(&self) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.columns.len()];
+        for file in &self.files {
+            for (sum, bytes) in sums.iter_mut().zip(&file.column_bytes) {
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        sums
+    }
+
+    /// The whole manifest file.
+    pub fn seal(&self, master: &str, key: &TableKey) -> Result<Vec<u8>, Error> {
+        let envelope = Envelope {
+            table: self.table,
+            version: self.version,
+            key_check: key.key_check()?,
+            master: master.to_owned(),
+        };
+        let mut bytes = envelope.encode()?;
+        let content = serde_json::to_vec(self).map_err(|error| Error::ManifestContent(error.to_string()))?;
+        let blob = key.manifest_key()?.seal(self.version, &bytes, &content)?;
+        bytes.extend_from_slice(&blob);
+        Ok(bytes)
+    }
+
+    /// Opens a manifest file. What it says is then authentic, not yet the newest: [`open_table`](crate::open_table)
+    /// compares it with the register.
+    pub fn open(bytes: &[u8], key: &TableKey) -> Result<Self, Error> {
+        let (envelope, blob) = Envelope::parse(bytes)?;
+        if !Secret::from_bytes(key.key_check()?).ct_eq(&Secret::from_bytes(envelope.key_check)) {
+            return Err(Error::ManifestKey);
+        }
+        let clear = bytes.get(..bytes.len().saturating_sub(blob.len())).unwrap_or_default();
+        let content = key
+            .manifest_key()?
+            .open(envelope.version, clear, blob)
+            .map_err(|_| Error::ManifestAltered)?;
+        let manifest: Self =
+            serde_json::from_slice(&content).map_err(|error| Error::ManifestContent(error.to_string()))?;
+        if manifest.table != envelope.table || manifest.version != envelope.version {
+            return Err(Error::ManifestContent("it differs from its envelope".into()));
+        }
+        manifest.check()
+    }
+
+    /// Authentic does not mean sane: a defect of ours must not become an open door either.
+    fn check(self) -> Result<Self, Error> {
+        let malformed = |what: &str| Err(Error::ManifestContent(what.to_owned()));
+        check_names(self.columns.iter().map(|column| column.name.as_str()))?;
+        let ids: HashSet<u32> = self.columns.iter().map(|column| column.id).collect();
+        if ids.len() != self.columns.len() {
+            return malformed("two columns have one id");
+        }
+        let mut paths = HashSet::new();
+        for file in &self.files {
+            if !plain_name(&file.path) {
+                return Err(Error::FilePath);
+            }
+            if !paths.insert(file.path.as_str()) {
+                return malformed("a file is named twice");
+            }
+            let rows = file
+                .row_groups
+                .iter()
+                .try_fold(0_u64, |sum, group| sum.checked_add(group.rows));
+            if file.column_bytes.len() != self.columns.len() || rows != Some(file.rows) {
+                return malformed("a file's counts disagree");
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Whether a path is the name of a file right in the table's folder.
+pub(crate) fn plain_name(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with(['.', '_']) && !path.contains(['/', '\\', '\0'])
+}
+
+/// Column names must differ, upper and lower case counting as one (Spark's default).
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.to_lowercase()) {
+            return Err(Error::DuplicateColumn(name.to_owned()));
+        }
+    }
+    match seen.len() {
+        0 => Err(Error::NoColumns),
+        1..=MAX_COLUMNS => Ok(()),
+        _ => Err(Error::Limit("number of columns")),
+    }
+}
+
+/// The clear part of a manifest file: a hint about which key opens it, believed only after it did.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    /// Which table.
+    pub table: TableId,
+    /// From 1.
+    pub version: u64,
+    /// Says whether a key is the one.
+    pub key_check: [u8; 16],
+    /// The master that wrapped the table's key when this version was written.
+    pub master: String,
+}
+
+impl Envelope {
+    /// Parses the envelope and gives the sealed rest.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Error> {
+        let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Error::Envelope("it is too short"))?;
+        if part::<4>(fixed, 0)? != MAGIC {
+            return Err(Error::Envelope("it does not begin with CFTM"));
+        }
+        let format = u16::from_le_bytes(part(fixed, 4)?);
+        if format != FORMAT {
+            return Err(Error::ManifestFormat(format));
+        }
+        let master_length = usize::from(u16::from_le_bytes(part(fixed, 46)?));
+        let end = FIXED.saturating_add(master_length);
+        let master = bytes.get(FIXED..end).ok_or(Error::Envelope("it is too short"))?;
+        let envelope = Self {
+            table: TableId(part(fixed, 6)?),
+            version: u64::from_le_bytes(part(fixed, 22)?),
+            key_check: part(fixed, 30)?,
+            master: std::str::from_utf8(master)
+                .map_err(|_| Error::Envelope("the master's name"))?
+                .to_owned(),
+        };
+        Ok((envelope, bytes.get(end..).unwrap_or_default()))
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, Error> {
+        let master_length = u16::try_from(self.master.len()).map_err(|_| Error::Limit("master's name"))?;
+        let mut bytes = Vec::with_capacity(FIXED.saturating_add(self.master.len()));
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(self.table.as_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&self.key_check);
+        bytes.extend_from_slice(&master_length.to_le_bytes());
+        bytes.extend_from_slice(self.master.as_bytes());
+        Ok(bytes)
+    }
+}
+
+fn part<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Error> {
+    let slice = bytes
+        .get(at..at.saturating_add(N))
+        .ok_or(Error::Envelope("it is too short"))?;
+    slice.try_into().map_err(|_| Error::Envelope("it is too short"))
+}
+
+/// Bytes as hex text.
+pub(crate) mod hex_bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        hex::decode(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A table's id as hex text.
+pub(crate) mod table_id {
+    use coffer_keys::TableId;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(id: &TableId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TableId, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,307 @@
+//! Opening a table: from a name or folder to a manifest that is authentic, of that table, and the newest.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy};
+
+use crate::{
+    Digest, Envelope, Error, FilePin, FooterPin, MANIFEST_FOLDER, Manifest, Register, TableRecord, disk, manifest_name,
+};
+
+pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
+
+/// How a caller names a table.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// By its name in register and policy.
+    Name(String),
+    /// By its folder, which register or policy must know.
+    Path(PathBuf),
+}
+
+impl Target {
+    /// A folder as Spark may write it: a path or a `file:` URL.
+    pub fn path(text: &str) -> Self {
+        let path = text
+            .strip_prefix("file://")
+            .or_else(|| text.strip_prefix("file:"))
+            .unwrap_or(text);
+        Self::Path(PathBuf::from(path))
+    }
+}
+
+/// A manifest that is authentic and that the register knows as the table's newest. Only [`open_table`] and
+/// [`NewTable::publish`](crate::NewTable::publish) make one. Holds the table's key, so it never leaves the trusted site.
+#[derive(Clone)]
+pub struct VerifiedManifest {
+    manifest: Arc<Manifest>,
+    folder: PathBuf,
+    record: Arc<TableRecord>,
+    hash: Digest,
+    key: Arc<TableKey>,
+}
+
+impl VerifiedManifest {
+    pub(crate) fn new(
+        manifest: Manifest,
+        folder: PathBuf,
+        record: TableRecord,
+        hash: Digest,
+        key: Arc<TableKey>,
+    ) -> Self {
+        Self {
+            manifest: Arc::new(manifest),
+            folder,
+            record: Arc::new(record),
+            hash,
+            key,
+        }
+    }
+
+    /// What it says.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The table's folder, canonical.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// The master that wraps the table's key.
+    pub fn master(&self) -> &str {
+        &self.record.master
+    }
+
+    /// SHA-256 of the manifest file.
+    pub fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// Where a file is.
+    pub fn file_path(&self, file: &FilePin) -> PathBuf {
+        self.folder.join(&file.path)
+    }
+
+    /// What must be known to open a file's footer.
+    pub fn footer_pin(&self, file: &FilePin) -> FooterPin {
+        FooterPin::of(self.manifest.table, file)
+    }
+
+    /// The KEK id of a column.
+    pub fn kek_id(&self, column: &str) -> Result<KekId, Error> {
+        let column = self
+            .manifest
+            .column(column)
+            .ok_or_else(|| Error::NoSuchColumn(column.to_owned()))?;
+        Ok(KekId::column(self.manifest.table, column.id()))
+    }
+
+    /// The KEKs that reading these columns takes: theirs and the footer's.
+    pub fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, Error> {
+        let mut keks = KekSet::new();
+        keks.insert(self.key.footer_kek()?);
+        for name in columns {
+            let column = self
+                .manifest
+                .column(name)
+                .ok_or_else(|| Error::NoSuchColumn(name.to_owned()))?;
+            keks.insert(self.key.kek(column.id())?);
+        }
+        Ok(keks)
+    }
+
+    /// The KEKs of all columns and the footer.
+    pub fn all_keks(&self) -> Result<KekSet, Error> {
+        self.keks(self.manifest.columns.iter().map(|column| column.name.as_str()))
+    }
+
+    /// Checks that each version follows from the one before, as far back as manifests are kept. Gives how many were
+    /// checked.
+    pub fn check_chain(&self) -> Result<u64, Error> {
+        let mut child = Manifest::clone(&self.manifest);
+        let mut checked = 1_u64;
+        while let (Some(parent_hash), Some(parent)) = (child.parent, child.version.checked_sub(1)) {
+            let broken = Error::ChainBroken {
+                version: child.version,
+                parent,
+            };
+            let path = self.folder.join(MANIFEST_FOLDER).join(manifest_name(parent));
+            let Some(bytes) = disk::read(&path, MANIFEST_LIMIT)? else {
+                break;
+            };
+            if Digest::of(&bytes) != parent_hash {
+                return Err(broken);
+            }
+            let manifest = Manifest::open(&bytes, &self.key)?;
+            if manifest.table != child.table || manifest.version != parent {
+                return Err(broken);
+            }
+            child = manifest;
+            checked = checked.saturating_add(1);
+        }
+        let whole = (child.version == 1) == child.parent.is_none();
+        if whole {
+            Ok(checked)
+        } else {
+            Err(Error::ChainBroken {
+                version: child.version,
+                parent: 0,
+            })
+        }
+    }
+}
+
+/// Opens a table's newest version. Which id, version and hash that must be, the register says; the folder only serves
+/// the bytes. A publication that was cut short after its manifest appeared is completed here.
+pub fn open_table(home: &Home, keyring: &Keyring, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
+    let register = Register::of(home, keyring);
+    let (record, folder) = find(&register, policy, target)?;
+    if let Some(want) = policy
+        .table(&record.name)
+        .ok()
+        .and_then(TablePolicy::id)
+        .filter(|want| *want != record.id)
+    {
+        return Err(Error::PolicyId {
+            name: record.name,
+            want,
+            got: record.id,
+        });
+    }
+    let key = Arc::new(record.unwrap_key(keyring)?);
+    let record = roll_forward(&register, record, &folder)?;
+    let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
+        return Err(Error::Unfinished(record.name));
+    };
+    let manifests = folder.join(MANIFEST_FOLDER);
+    let newest = newest_version(&manifests)?;
+    let Some(bytes) = disk::read(&manifests.join(manifest_name(want)), MANIFEST_LIMIT)? else {
+        return Err(match newest {
+            None => Error::NotATable(folder),
+            newest => Error::VersionMissing { want, newest },
+        });
+    };
+    let (envelope, _) = Envelope::parse(&bytes)?;
+    if envelope.table != record.id {
+        return Err(Error::ManifestForeign {
+            want: record.id,
+            got: envelope.table,
+        });
+    }
+    // Opened before it is compared, so that a changed byte is called that, and an older whole manifest what it is.
+    let manifest = Manifest::open(&bytes, &key)?;
+    if manifest.version != want || Digest::of(&bytes) != hash {
+        return Err(Error::VersionReplaced { version: want });
+    }
+    if let Some(got) = newest.filter(|newest| *newest > want) {
+        return Err(Error::VersionUnknown { want, got });
+    }
+    Ok(VerifiedManifest::new(manifest, folder, record, hash, key))
+}
+
+/// The table's record and folder. The folder's own claims play no part, but for telling why it is not found.
+fn find(register: &Register, policy: &Policy, target: &Target) -> Result<(TableRecord, PathBuf), Error> {
+    match target {
+        Target::Name(name) => {
+            let record = register
+                .by_name(name)?
+                .ok_or_else(|| Error::UnknownTable(name.clone()))?;
+            let folder = match policy.table(name).ok().and_then(TablePolicy::path) {
+                Some(path) => canonical(path)?,
+                None => record.path.clone(),
+            };
+            Ok((record, folder))
+        }
+        Target::Path(path) => {
+            let folder = canonical(path)?;
+            let by_policy = policy.tables().find(|table| {
+                table
+                    .path()
+                    .and_then(|path| fs::canonicalize(path).ok())
+                    .is_some_and(|path| path == folder)
+            });
+            let record = match by_policy {
+                Some(table) => register.by_name(table.name())?,
+                None => register.by_path(&folder)?,
+            };
+            match record {
+                Some(record) => Ok((record, folder)),
+                None => Err(stranger(folder)),
+            }
+        }
+    }
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Error> {
+    fs::canonicalize(path).map_err(Error::io("open", path))
+}
+
+/// Why a folder is none of this home's tables.
+fn stranger(folder: PathBuf) -> Error {
+    let manifests = folder.join(MANIFEST_FOLDER);
+    let envelope = newest_version(&manifests)
+        .ok()
+        .flatten()
+        .and_then(|version| {
+            disk::read(&manifests.join(manifest_name(version)), MANIFEST_LIMIT)
+                .ok()
+                .flatten()
+        })
+        .and_then(|bytes| Envelope::parse(&bytes).ok().map(|(envelope, _)| envelope));
+    match envelope {
+        Some(envelope) => Error::ForeignTable {
+            id: envelope.table,
+            path: folder,
+        },
+        None => Error::NotATable(folder),
+    }
+}
+
+/// The newest version of which there is a manifest by name.
+pub(crate) fn newest_version(manifests: &Path) -> Result<Option<u64>, Error> {
+    let entries = match fs::read_dir(manifests) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io("read", manifests)(error)),
+    };
+    let mut newest = None;
+    for entry in entries {
+        let name = entry.map_err(Error::io("read", manifests))?.file_name();
+        newest = newest.max(name.to_str().and_then(version_of));
+    }
+    Ok(newest)
+}
+
+/// The version that a manifest's file name says, if it is one.
+pub(crate) fn version_of(name: &str) -> Option<u64> {
+    let version = name.strip_prefix("manifest-")?.parse().ok()?;
+    (manifest_name(version) == name).then_some(version)
+}
+
+/// A manifest that was put in place but not yet committed counts, if it is the very one: all before it was done.
+fn roll_forward(register: &Register, mut record: TableRecord, folder: &Path) -> Result<TableRecord, Error> {
+    let Some((pending, Some(hash))) = record.pending.map(|pending| (pending, pending.hash)) else {
+        return Ok(record);
+    };
+    let path = folder.join(MANIFEST_FOLDER).join(manifest_name(pending.version));
+    let published = disk::read(&path, MANIFEST_LIMIT)?.is_some_and(|bytes| Digest::of(&bytes) == hash);
+    if published {
+        register.update(record.id, |record| {
+            record.committed = Some(pending);
+            record.pending = None;
+        })?;
+        record.committed = Some(pending);
+        record.pending = None;
+    }
+    Ok(record)
+}

@@ -1,0 +1,158 @@
+//! Reading files on the trusted site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
+//! [`footer::open`](crate::footer::open).)
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use parquet::{
+    arrow::arrow_reader::{
+        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    },
+    encryption::decrypt::FileDecryptionProperties,
+};
+
+use crate::{Error, FilePin, KekRetriever, VerifiedManifest, footer, pme::NamedKeks};
+
+const BATCH_ROWS: usize = 16 * 1024;
+
+/// The rows of one file, checked as far as they were read.
+pub struct FileReader {
+    reader: ParquetRecordBatchReader,
+    schema: SchemaRef,
+    left: Option<u64>,
+}
+
+impl FileReader {
+    /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read.
+    pub fn open(table: &VerifiedManifest, pin: &FilePin) -> Result<Self, Error> {
+        let path = table.file_path(pin);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::FileMissing(pin.path.clone()));
+            }
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        let size = file.metadata().map_err(Error::io("read", &path))?.len();
+        if size != pin.size {
+            return Err(Error::FileSize {
+                file: pin.path.clone(),
+                want: pin.size,
+                got: size,
+            });
+        }
+        let footer_pin = table.footer_pin(pin);
+        let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", &path))?;
+        let columns: Vec<&str> = table
+            .manifest()
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        let opened = footer::open(bytes.into(), &footer_pin, &Arc::new(table.all_keks()?), &columns)?;
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options)?;
+        let schema = Arc::new(table.manifest().schema());
+        for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
+            if want.name() != got.name() || want.data_type() != got.data_type() {
+                return Err(Error::BatchSchema(want.name().clone()));
+            }
+        }
+        if schema.fields().len() != metadata.schema().fields().len() {
+            return Err(Error::BatchSchema("the number of columns".into()));
+        }
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+            .with_batch_size(BATCH_ROWS)
+            .build()?;
+        Ok(Self {
+            reader,
+            schema,
+            left: Some(pin.rows),
+        })
+    }
+
+    /// Of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>, Error> {
+        // The crate panics on modules that are shorter than their nonce and tag.
+        let next = catch_unwind(AssertUnwindSafe(|| self.reader.next())).map_err(|_| Error::ParquetPanic)?;
+        let Some(batch) = next else {
+            return match self.left.take() {
+                None | Some(0) => Ok(None),
+                Some(left) => Err(Error::Parquet(format!("{left} rows are missing"))),
+            };
+        };
+        let batch = batch.map_err(|error| Error::Parquet(error.to_string()))?;
+        let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
+        if let Some(left) = &mut self.left {
+            *left = left
+                .checked_sub(rows)
+                .ok_or_else(|| Error::Parquet("there are more rows than written".into()))?;
+        }
+        Ok(Some(RecordBatch::try_new(
+            Arc::clone(&self.schema),
+            batch.columns().to_vec(),
+        )?))
+    }
+}
+
+impl Iterator for FileReader {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+/// A single encrypted Parquet file that no manifest pins. Each module is authentic under its key; whether it is the right
+/// file, nobody says. Nothing is demanded of columns that are not encrypted.
+pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let keys = FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(Arc::new(keks)))).build()?;
+    let options = ArrowReaderOptions::new().with_file_decryption_properties(keys);
+    let reader = catch_unwind(AssertUnwindSafe(|| {
+        let metadata = ArrowReaderMetadata::load(&file, options)?;
+        if let Some(closed) = closed_column(&metadata) {
+            return Err(Error::ColumnKeyMissing(closed));
+        }
+        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+            .with_batch_size(BATCH_ROWS)
+            .build()?)
+    }))
+    .unwrap_or(Err(Error::ParquetPanic))?;
+    let schema = arrow::array::RecordBatchReader::schema(&reader);
+    Ok(FileReader {
+        reader,
+        schema,
+        left: None,
+    })
+}
+
+fn closed_column(metadata: &ArrowReaderMetadata) -> Option<String> {
+    let groups = metadata
+        .metadata()
+        .row_groups()
+        .iter()
+        .filter(|group| group.num_rows() > 0);
+    let mut chunks = groups.flat_map(|group| group.columns());
+    chunks
+        .find(|chunk| chunk.num_values() == 0)
+        .map(|chunk| chunk.column_path().string())
+}
+
+pub(crate) fn read_range(file: &mut File, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let length = range.end.saturating_sub(range.start);
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,180 @@
+//! The register: what the trusted site knows of its tables, whatever storage says. Each table's name, folder, wrapped key,
+//! and the version and hash that are the newest, *pending* while being published, then *committed*.
+//!
+//! One file at home, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a key of the keyring. Changed under a file
+//! lock, by replacing it whole.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use coffer_keys::{Home, Keyring, RegisterKey, TableId, TableKey, WrappedTableKey};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Digest, Error, disk,
+    manifest::{hex_bytes, table_id},
+};
+
+const MAGIC: &[u8] = b"CFRG\x01\x00";
+const LIMIT: u64 = 64 << 20;
+
+/// One version of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Version {
+    /// From 1.
+    pub version: u64,
+    /// SHA-256 of the manifest file; none while its files are still being written.
+    pub hash: Option<Digest>,
+}
+
+/// What is known of one table.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableRecord {
+    #[serde(with = "table_id")]
+    /// Which table.
+    pub id: TableId,
+    /// Unique in the register.
+    pub name: String,
+    /// Canonical.
+    pub path: PathBuf,
+    /// The master that wraps the table's key.
+    pub master: String,
+    #[serde(with = "hex_bytes")]
+    wrapped_key: Vec<u8>,
+    /// The newest version that counts.
+    pub committed: Option<Version>,
+    /// A version that is being written or published.
+    pub pending: Option<Version>,
+}
+
+impl TableRecord {
+    /// Of a table whose first version is being written.
+    pub(crate) fn begin(name: String, path: PathBuf, wrapped: &WrappedTableKey) -> Self {
+        Self {
+            id: wrapped.table(),
+            name,
+            path,
+            master: wrapped.master().to_owned(),
+            wrapped_key: wrapped.to_bytes(),
+            committed: None,
+            pending: Some(Version { version: 1, hash: None }),
+        }
+    }
+
+    /// The table's key.
+    pub(crate) fn unwrap_key(&self, keyring: &Keyring) -> Result<TableKey, Error> {
+        let wrapped = WrappedTableKey::from_bytes(&self.wrapped_key)?;
+        if wrapped.table() != self.id {
+            return Err(Error::RegisterContent("a wrapped key is another table's".into()));
+        }
+        Ok(keyring.unwrap(&wrapped)?)
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    tables: BTreeMap<String, TableRecord>,
+}
+
+/// The register of one home.
+pub struct Register {
+    path: PathBuf,
+    key: RegisterKey,
+}
+
+impl Register {
+    /// Of this home, under a key of this keyring. Nothing is read yet.
+    pub fn of(home: &Home, keyring: &Keyring) -> Self {
+        Self {
+            path: home.register(),
+            key: keyring.register_key(),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<TableRecord>, Error> {
+        let mut tables: Vec<_> = self.load()?.tables.into_values().collect();
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tables)
+    }
+
+    /// The table of an id.
+    pub fn by_id(&self, id: TableId) -> Result<Option<TableRecord>, Error> {
+        Ok(self.load()?.tables.remove(&id.to_string()))
+    }
+
+    /// The table of a name.
+    pub fn by_name(&self, name: &str) -> Result<Option<TableRecord>, Error> {
+        Ok(self.load()?.tables.into_values().find(|table| table.name == name))
+    }
+
+    /// The table of a canonical folder.
+    pub fn by_path(&self, path: &Path) -> Result<Option<TableRecord>, Error> {
+        Ok(self.load()?.tables.into_values().find(|table| table.path == path))
+    }
+
+    /// Enters a new table; its name must be free.
+    pub(crate) fn insert(&self, record: TableRecord) -> Result<(), Error> {
+        self.change(|content| {
+            if content.tables.values().any(|table| table.name == record.name) {
+                return Err(Error::NameTaken(record.name.clone()));
+            }
+            if content.tables.values().any(|table| table.path == record.path) {
+                return Err(Error::FolderTaken(record.path.clone()));
+            }
+            content.tables.insert(record.id.to_string(), record);
+            Ok(())
+        })
+    }
+
+    /// Changes a table's record.
+    pub(crate) fn update(&self, id: TableId, change: impl FnOnce(&mut TableRecord)) -> Result<(), Error> {
+        self.change(|content| {
+            let key = id.to_string();
+            let record = content.tables.get_mut(&key).ok_or(Error::UnknownTable(key))?;
+            change(record);
+            Ok(())
+        })
+    }
+
+    /// Forgets a table, and with it the key that opens its files.
+    pub fn remove(&self, id: TableId) -> Result<(), Error> {
+        self.change(|content| {
+            content.tables.remove(&id.to_string());
+            Ok(())
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Content) -> Result<(), Error>) -> Result<(), Error> {
+        let lock_path = self.path.with_extension("lock");
+        let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
+        lock.lock().map_err(Error::io("lock", &lock_path))?;
+        let mut content = self.load()?;
+        change(&mut content)?;
+        let text = serde_json::to_vec(&content).map_err(|error| Error::RegisterContent(error.to_string()))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&self.key.seal(&text)?);
+        disk::replace(&self.path, &bytes)
+    }
+
+    fn load(&self) -> Result<Content, Error> {
+        let Some(bytes) = disk::read(&self.path, LIMIT)? else {
+            return Ok(Content::default());
+        };
+        let altered = || Error::RegisterAltered(self.path.clone());
+        let blob = bytes.strip_prefix(MAGIC).ok_or_else(altered)?;
+        let text = self.key.open(blob).map_err(|_| altered())?;
+        serde_json::from_slice(&text).map_err(|error| Error::RegisterContent(error.to_string()))
+    }
+}

@@ -1,0 +1,313 @@
+//! Writing the Parquet files of a table. One [`FileWriter`] per thread or task; nothing is shared between them, so as many
+//! run at once as the caller has cores and memory for.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{BufWriter, Read, Seek, SeekFrom},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::{concat_batches, take_record_batch},
+    datatypes::SchemaRef,
+};
+use coffer_keys::{KekId, KekSet, TableId};
+use parquet::{
+    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    basic::Compression,
+    encryption::encrypt::FileEncryptionProperties,
+    file::{
+        metadata::ParquetMetaData,
+        properties::{EnabledStatistics, WriterProperties},
+    },
+};
+
+use crate::{
+    Column, ColumnOrder, Digest, Error, FilePin, Manifest, RowGroupPin, disk, footer::TAIL_LEN, order::OrderWatch, pme,
+};
+
+/// What a writer may be told.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Rows of a row group at most.
+    pub row_group_rows: usize,
+    /// Bytes that the encoded, unwritten row group may take before it is closed early.
+    pub row_group_bytes: usize,
+    /// Mix the rows of each row group.
+    pub shuffle_rows: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            row_group_rows: 1 << 20,
+            row_group_bytes: 256 << 20,
+            shuffle_rows: false,
+        }
+    }
+}
+
+/// Makes the files of one table. Cheap to clone and to share.
+#[derive(Clone)]
+pub struct TableWriter {
+    folder: PathBuf,
+    table: TableId,
+    columns: Arc<[Column]>,
+    schema: SchemaRef,
+    keks: Arc<KekSet>,
+    options: WriteOptions,
+}
+
+impl TableWriter {
+    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's.
+    pub fn new(
+        folder: PathBuf,
+        table: TableId,
+        columns: Vec<Column>,
+        keks: Arc<KekSet>,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        let manifest = Manifest {
+            table,
+            version: 0,
+            parent: None,
+            columns,
+            files: Vec::new(),
+        };
+        let schema = Arc::new(manifest.schema());
+        Ok(Self {
+            folder,
+            table,
+            columns: manifest.columns.into(),
+            schema,
+            keks,
+            options,
+        })
+    }
+
+    /// What batches must look like.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Begins a file.
+    pub fn file(&self) -> Result<FileWriter, Error> {
+        let name = format!("part-{}.parquet", disk::random_hex::<16>()?);
+        let path = self.folder.join(&name);
+        let mut aad_prefix = vec![0; 16];
+        coffer_sealing::fill_random(&mut aad_prefix)?;
+        let properties = self.properties(&aad_prefix)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(Error::io("create", &path))?;
+        let writer = ArrowWriter::try_new_with_options(
+            BufWriter::with_capacity(1 << 20, file),
+            Arc::clone(&self.schema),
+            ArrowWriterOptions::new()
+                .with_properties(properties)
+                .with_skip_arrow_metadata(true),
+        )?;
+        Ok(FileWriter {
+            writer,
+            name,
+            path,
+            aad_prefix,
+            schema: Arc::clone(&self.schema),
+            options: self.options.clone(),
+            watch: OrderWatch::new(self.columns.len()),
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            waiting_bytes: 0,
+        })
+    }
+
+    /// AES-GCM for everything, an encrypted footer, a key for each column. No bloom filters: they would lie in the clear.
+    fn properties(&self, aad_prefix: &[u8]) -> Result<WriterProperties, Error> {
+        let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
+        // Stored in the file too, since other readers have no manifest to take it from.
+        let mut encryption = FileEncryptionProperties::builder(key.to_vec())
+            .with_footer_key_metadata(metadata)
+            .with_aad_prefix(aad_prefix.to_vec())
+            .with_aad_prefix_storage(true);
+        for column in self.columns.iter() {
+            let (key, metadata) = pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
+            encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
+        }
+        Ok(WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(true)
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_max_row_group_row_count(Some(self.options.row_group_rows))
+            .with_file_encryption_properties(encryption.build()?)
+            .build())
+    }
+}
+
+/// One file being written. Dropped before [`FileWriter::finish`], it leaves a file that no manifest names.
+pub struct FileWriter {
+    writer: ArrowWriter<BufWriter<File>>,
+    name: String,
+    path: PathBuf,
+    aad_prefix: Vec<u8>,
+    schema: SchemaRef,
+    options: WriteOptions,
+    watch: OrderWatch,
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+}
+
+/// A file that is complete and durable.
+#[derive(Debug, Clone)]
+pub struct WrittenFile {
+    /// For the manifest.
+    pub pin: FilePin,
+    /// By column: the order in which its values lie, if any.
+    pub order: Vec<Option<ColumnOrder>>,
+}
+
+impl FileWriter {
+    /// Adds rows. The batch must have the table's schema; see [`convert`](crate::convert).
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+            if field.data_type() != column.data_type() {
+                return Err(Error::BatchSchema(field.name().clone()));
+            }
+        }
+        if !self.options.shuffle_rows {
+            return self.encode(batch);
+        }
+        self.waiting_rows = self.waiting_rows.saturating_add(batch.num_rows());
+        self.waiting_bytes = self.waiting_bytes.saturating_add(batch.get_array_memory_size());
+        self.waiting.push(batch.clone());
+        if self.waiting_rows >= self.options.row_group_rows || self.waiting_bytes >= self.options.row_group_bytes {
+            self.encode_shuffled()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the row group here.
+    pub fn end_row_group(&mut self) -> Result<(), Error> {
+        self.encode_shuffled()?;
+        Ok(self.writer.flush()?)
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        let flushed: i64 = self
+            .writer
+            .flushed_row_groups()
+            .iter()
+            .map(|group| group.num_rows())
+            .sum();
+        let flushed = usize::try_from(flushed).unwrap_or(usize::MAX);
+        flushed
+            .saturating_add(self.writer.in_progress_rows())
+            .saturating_add(self.waiting_rows)
+    }
+
+    fn encode(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.watch.see(batch)?;
+        self.writer.write(batch)?;
+        if self.writer.memory_size() > self.options.row_group_bytes {
+            self.writer.flush()?;
+        }
+        Ok(())
+    }
+
+    fn encode_shuffled(&mut self) -> Result<(), Error> {
+        let waiting = std::mem::take(&mut self.waiting);
+        (self.waiting_rows, self.waiting_bytes) = (0, 0);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let rows = concat_batches(&self.schema, &waiting)?;
+        drop(waiting);
+        let mixed = take_record_batch(&rows, &permutation(rows.num_rows())?)?;
+        self.encode(&mixed)
+    }
+
+    /// Completes the file and makes it durable.
+    pub fn finish(mut self) -> Result<WrittenFile, Error> {
+        self.encode_shuffled()?;
+        let metadata = self.writer.finish()?;
+        let mut file = self
+            .writer
+            .into_inner()?
+            .into_inner()
+            .map_err(|error| Error::io("write", &self.path)(error.into_error()))?;
+        file.sync_all().map_err(Error::io("write", &self.path))?;
+        let (size, footer) = read_footer(&mut file).map_err(Error::io("read", &self.path))?;
+        let pin = FilePin {
+            path: self.name,
+            size,
+            rows: count(metadata.file_metadata().num_rows()),
+            aad_prefix: self.aad_prefix,
+            footer_length: u64::try_from(footer.len()).unwrap_or(u64::MAX),
+            footer_sha256: Digest::of(&footer),
+            row_groups: row_groups(&metadata),
+            column_bytes: column_bytes(&metadata, self.schema.fields().len()),
+        };
+        Ok(WrittenFile {
+            pin,
+            order: self.watch.finish(),
+        })
+    }
+}
+
+/// Uniformly random, from the system's source: which row was where must not be guessable.
+fn permutation(rows: usize) -> Result<UInt32Array, Error> {
+    let rows = u32::try_from(rows).map_err(|_| Error::Limit("row group"))?;
+    let mut order: Vec<u32> = (0..rows).collect();
+    let mut random = vec![0_u8; order.len().saturating_mul(8)];
+    coffer_sealing::fill_random(&mut random)?;
+    for (last, draw) in (1..order.len()).rev().zip(random.chunks_exact(8)) {
+        let draw = u64::from_le_bytes(draw.try_into().unwrap_or_default());
+        // 64 bits against at most 32: the bias is below 2^-32.
+        let bound = u64::try_from(last).unwrap_or(u64::MAX).saturating_add(1);
+        let other = usize::try_from(draw.checked_rem(bound).unwrap_or(0)).unwrap_or(0);
+        order.swap(last, other);
+    }
+    Ok(UInt32Array::from(order))
+}
+
+fn read_footer(file: &mut File) -> std::io::Result<(u64, Vec<u8>)> {
+    let size = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_LEN)))?;
+    let mut tail = [0; 8];
+    file.read_exact(&mut tail)?;
+    let length = tail.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
+    let mut footer = vec![0; usize::try_from(length).unwrap_or(0)];
+    file.seek(SeekFrom::Start(
+        size.saturating_sub(TAIL_LEN).saturating_sub(u64::from(length)),
+    ))?;
+    file.read_exact(&mut footer)?;
+    Ok((size, footer))
+}
+
+fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
+    let pin = |group: &parquet::file::metadata::RowGroupMetaData| RowGroupPin {
+        rows: count(group.num_rows()),
+        bytes: count(group.compressed_size()),
+    };
+    metadata.row_groups().iter().map(pin).collect()
+}
+
+fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
+    let mut sums = vec![0_u64; columns];
+    for group in metadata.row_groups() {
+        for (sum, chunk) in sums.iter_mut().zip(group.columns()) {
+            *sum = sum.saturating_add(count(chunk.compressed_size()));
+        }
+    }
+    sums
+}
+
+fn count(signed: i64) -> u64 {
+    u64::try_from(signed).unwrap_or(0)
+}

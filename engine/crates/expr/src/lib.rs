@@ -8,18 +8,22 @@
 //! expression whose argument types Catalyst would not have produced is refused.
 
 mod arithmetic;
+mod calendar;
 mod cast;
 mod compile;
 mod conditional;
 mod datetime;
 mod decimal;
 mod error;
+mod format;
 mod function;
 mod literal;
 mod math;
+mod parse;
 mod predicate;
 mod strings;
 mod vector;
+mod zone;
 pub mod types;
 
 pub use compile::{CompileContext, compile, is_fallible, normalize_key};

@@ -1,0 +1,164 @@
+//! Casts from and to dates and timestamps (strings aside).
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, BooleanArray, PrimitiveArray},
+    datatypes::{
+        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+        Int64Type, TimestampMicrosecondType as Micros,
+    },
+};
+
+use super::{CastInfo, null_kernel, numbers::double_of, overflow};
+use crate::{
+    SparkError, Unsupported,
+    calendar::{MICROS_PER_DAY, MICROS_PER_SECOND},
+    decimal::{out_of_range, plain, power, to_precision},
+    function::Kernel,
+    vector::{argument, array, try_unary, typed, unary},
+    zone::Zone,
+};
+
+type Built = Result<Kernel, Unsupported>;
+
+pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
+    match (info.from, info.to) {
+        (DataType::Date32, DataType::Timestamp(_, None)) => Ok(instant::<Date32Type>(info, midnight(Zone::UTC))),
+        (DataType::Date32, DataType::Timestamp(_, Some(_))) => {
+            Ok(instant::<Date32Type>(info, midnight(info.zone()?)))
+        }
+        (DataType::Timestamp(_, None), DataType::Date32) => Ok(day(Zone::UTC)),
+        (DataType::Timestamp(_, Some(_)), DataType::Date32) => Ok(day(info.zone()?)),
+        (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => {
+            let zone = info.zone()?;
+            Ok(instant::<Micros>(info, move |local| zone.to_instant(local)))
+        }
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => {
+            let zone = info.zone()?;
+            Ok(instant::<Micros>(info, move |micros| Some(zone.to_local(micros))))
+        }
+        // What Hive did: a date is no number.
+        (
+            DataType::Date32,
+            DataType::Boolean
+            | DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Decimal128(..),
+        ) if !info.strict() => null_kernel(info.to),
+        (DataType::Timestamp(_, Some(_)), _) => from_timestamp(info),
+        (_, DataType::Timestamp(_, Some(_))) => to_timestamp(info),
+        _ => Err(info.unsupported()),
+    }
+}
+
+fn midnight(zone: Zone) -> impl Fn(i32) -> Option<i64> {
+    move |days| zone.to_instant(i64::from(days).checked_mul(MICROS_PER_DAY)?)
+}
+
+fn day(zone: Zone) -> Kernel {
+    Arc::new(move |args, rows| {
+        unary::<Micros, Date32Type>(args, rows, |micros| zone.to_local(micros).div_euclid(MICROS_PER_DAY) as i32)
+    })
+}
+
+fn from_timestamp(info: &CastInfo<'_>) -> Built {
+    macro_rules! integer {
+        ($to:ty, $native:ty) => {{
+            let (from, to, raises) = (info.from.clone(), info.to.clone(), info.raises());
+            Arc::new(move |args, rows| {
+                let failure = |v: i64| overflow(&format!("{v}L"), &from, &to);
+                let f = |micros: i64| <$native>::try_from(micros.div_euclid(MICROS_PER_SECOND)).ok();
+                try_unary::<Micros, $to>(args, rows, f, if raises { Some(&failure) } else { None })
+            })
+        }};
+    }
+    Ok(match info.to {
+        DataType::Boolean if !info.strict() => Arc::new(|args, rows| {
+            let values = array(argument(args, 0)?, rows)?;
+            Ok(Arc::new(BooleanArray::from_unary(values.as_primitive::<Micros>(), |v| v != 0)) as ArrayRef)
+        }),
+        DataType::Int8 => integer!(Int8Type, i8),
+        DataType::Int16 => integer!(Int16Type, i16),
+        DataType::Int32 => integer!(Int32Type, i32),
+        DataType::Int64 => integer!(Int64Type, i64),
+        DataType::Float32 => Arc::new(|args, rows| {
+            unary::<Micros, Float32Type>(args, rows, |v| (v as f64 / MICROS_PER_SECOND as f64) as f32)
+        }),
+        DataType::Float64 => Arc::new(|args, rows| {
+            unary::<Micros, Float64Type>(args, rows, |v| v as f64 / MICROS_PER_SECOND as f64)
+        }),
+        DataType::Decimal128(precision, scale) => {
+            let (precision, scale, to, raises) = (*precision, *scale, info.to.clone(), info.raises());
+            Arc::new(move |args, rows| {
+                let failure = |v: i64| out_of_range(&plain(v.into(), 6), precision, scale);
+                let f = |v: i64| to_precision(v.into(), 6, precision, scale);
+                let out = try_unary::<Micros, Decimal128Type>(args, rows, f, if raises { Some(&failure) } else { None })?;
+                Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &to))
+            })
+        }
+        _ => return Err(info.unsupported()),
+    })
+}
+
+fn to_timestamp(info: &CastInfo<'_>) -> Built {
+    Ok(match info.from {
+        DataType::Boolean if !info.strict() => {
+            let to = info.to.clone();
+            Arc::new(move |args, rows| {
+                let values = array(argument(args, 0)?, rows)?;
+                let micros: PrimitiveArray<Micros> = values.as_boolean().iter().map(|v| v.map(i64::from)).collect();
+                Ok(typed(micros, &to))
+            })
+        }
+        DataType::Int8 => instant::<Int8Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
+        DataType::Int16 => instant::<Int16Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
+        DataType::Int32 => instant::<Int32Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
+        DataType::Int64 => instant::<Int64Type>(info, |v| Some(v.saturating_mul(MICROS_PER_SECOND))),
+        DataType::Float32 => instant::<Float32Type>(info, |v| seconds(v.into())),
+        DataType::Float64 => instant::<Float64Type>(info, seconds),
+        DataType::Decimal128(_, scale) => {
+            let unit = power(scale.unsigned_abs().into());
+            let scale = *scale;
+            // The low 64 bits of the whole microseconds, as Java's longValue.
+            instant::<Decimal128Type>(info, move |v| {
+                let whole = (v / unit).wrapping_mul(1_000_000);
+                let rest = (v % unit).checked_mul(1_000_000).map_or_else(
+                    || (double_of(v % unit, scale) * 1e6) as i128,
+                    |micros| micros / unit,
+                );
+                Some(whole.wrapping_add(rest) as i64)
+            })
+        }
+        _ => return Err(info.unsupported()),
+    })
+}
+
+fn seconds(value: f64) -> Option<i64> {
+    value.is_finite().then_some((value * MICROS_PER_SECOND as f64) as i64)
+}
+
+/// To a timestamp; `f` gives `None` where there is none.
+fn instant<T: ArrowPrimitiveType>(
+    info: &CastInfo<'_>,
+    f: impl Fn(T::Native) -> Option<i64> + Send + Sync + 'static,
+) -> Kernel
+where
+    T::Native: std::fmt::Debug,
+{
+    let (to, raises) = (info.to.clone(), info.raises());
+    // Outside 64 bits of microseconds Java's own arithmetic raises, in every mode.
+    let always = matches!(info.from, DataType::Date32 | DataType::Timestamp(..));
+    Arc::new(move |args, rows| {
+        let failure = |v: T::Native| match always {
+            true => SparkError::new("ARITHMETIC_OVERFLOW", "long overflow"),
+            false => SparkError::new("CAST_INVALID_INPUT", format!("The value {v:?} cannot be cast to \"TIMESTAMP\".")),
+        };
+        let out = try_unary::<T, Micros>(args, rows, &f, if raises || always { Some(&failure) } else { None })?;
+        Ok(typed(out.as_primitive::<Micros>().clone(), &to))
+    })
+}

@@ -14,7 +14,7 @@ use datafusion_physical_plan::{
     metrics::BaselineMetrics,
     stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter},
 };
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 
 use crate::Unsupported;
 
@@ -82,4 +82,17 @@ pub(crate) fn with_schema(schema: &SchemaRef, batch: RecordBatch) -> Result<Reco
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}
+
+/// The same stream, with the time that polling it takes and its rows counted: for leaves, whose time is all their own.
+pub(crate) fn timed(mut inner: SendableRecordBatchStream, metrics: BaselineMetrics) -> SendableRecordBatchStream {
+    let schema = inner.schema();
+    let stream = stream::poll_fn(move |context| {
+        let polled = {
+            let _timer = metrics.elapsed_compute().timer();
+            inner.poll_next_unpin(context)
+        };
+        metrics.record_poll(polled)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream))
 }

@@ -1,0 +1,138 @@
+//! From slices of a descriptor to files for DataFusion's Parquet source.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use coffer_keys::TableId;
+use coffer_proto::wire::FileSlice;
+use coffer_table::{Digest, FooterPin};
+use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetAccessPlan;
+use object_store::path::Path;
+use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
+
+use super::{
+    footers::Footer,
+    reader::{SealedFile, read_range},
+};
+use crate::io::ScanFiles;
+
+pub(super) struct OpenedFiles {
+    pub(super) files: Vec<PartitionedFile>,
+    /// Whether the keys of all columns of all files are held.
+    pub(super) all_keys: bool,
+}
+
+/// Opens the footers of all slices, checked for reading the columns of `schema`.
+pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedFiles> {
+    let mut opened = OpenedFiles { files: Vec::with_capacity(task.slices.len()), all_keys: true };
+    for slice in &task.slices {
+        let path = location(&slice.path)?;
+        let pin = pin(slice)?;
+        let footer = match task.footers.get(&pin, schema, &task.keys) {
+            Some(footer) => footer,
+            None => {
+                let range = pin.range().map_err(external)?;
+                let bytes = read_range(task.store.as_ref(), &path, range, &task.bytes_read).await?;
+                task.footers.open(bytes, pin, schema, &task.keys)?
+            }
+        };
+        opened.all_keys &= footer.all_keys();
+        opened.files.push(file(slice, path, &footer)?);
+    }
+    Ok(opened)
+}
+
+fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFile> {
+    let metadata = footer.metadata();
+    let mut plan = ParquetAccessPlan::new_none(metadata.num_row_groups());
+    for group in row_groups(slice, metadata)? {
+        plan.scan(group);
+    }
+    let size = slice.size;
+    Ok(PartitionedFile::new(path.to_string(), size)
+        .with_extension(plan)
+        .with_extension(SealedFile { path, size, metadata: Arc::clone(metadata) }))
+}
+
+fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
+    let groups = usize::try_from(slice.first_row_group)
+        .and_then(|first| Ok(first..usize::try_from(slice.end_row_group)?))
+        .map_err(|_| exec_datafusion_err!("row groups of a slice are out of range"))?;
+    if groups.start > groups.end || groups.end > metadata.num_row_groups() {
+        return exec_err!("a slice names row groups {groups:?} of a file that has {}", metadata.num_row_groups());
+    }
+    Ok(groups)
+}
+
+fn pin(slice: &FileSlice) -> Result<FooterPin> {
+    Ok(FooterPin {
+        table: TableId::from_slice(&slice.table).map_err(external)?,
+        size: slice.size,
+        rows: slice.rows,
+        aad_prefix: slice.aad_prefix.to_vec(),
+        footer_length: slice.footer_length,
+        footer_sha256: Digest::try_from(slice.footer_sha256.as_ref()).map_err(external)?,
+    })
+}
+
+/// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs for a missing column.
+pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema) -> Result<()> {
+    let file = metadata.file_metadata();
+    let found = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
+    for wanted in schema.fields() {
+        let mut same_name = found.fields().iter().filter(|field| field.name() == wanted.name());
+        match (same_name.next(), same_name.next()) {
+            (Some(field), None) if field.data_type() == wanted.data_type() => {}
+            (Some(field), None) => {
+                return exec_err!(
+                    "column {} is {} in a file, the fragment reads {}",
+                    wanted.name(),
+                    field.data_type(),
+                    wanted.data_type()
+                );
+            }
+            (None, _) => return exec_err!("column {} is not in a file of the table", wanted.name()),
+            (Some(_), Some(_)) => return exec_err!("column {} is twice in a file of the table", wanted.name()),
+        }
+    }
+    Ok(())
+}
+
+/// A path as storage names it, for an object store whose root is the file system's.
+fn location(path: &str) -> Result<Path> {
+    if path.starts_with('/') {
+        return Ok(Path::from_absolute_path(path).map_err(external)?);
+    }
+    if let Some(url_path) = path.strip_prefix("file://").filter(|rest| rest.starts_with('/')) {
+        return Path::from_url_path(url_path).map_err(external);
+    }
+    if let Some(plain) = path.strip_prefix("file:").filter(|rest| rest.starts_with('/') && !rest.starts_with("//")) {
+        return Path::from_absolute_path(plain).map_err(external);
+    }
+    exec_err!("this engine reads tables from file systems only")
+}
+
+pub(super) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_file_urls_name_the_same_file() {
+        let plain = location("/a/b c/part-1.parquet").unwrap();
+        assert_eq!(location("file:///a/b%20c/part-1.parquet").unwrap(), plain);
+        assert_eq!(location("file:/a/b c/part-1.parquet").unwrap(), plain);
+    }
+
+    #[test]
+    fn other_places_are_refused() {
+        for path in ["s3://bucket/x", "relative/x", "file://host/x", "hdfs:/x", ""] {
+            assert!(location(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Bytes of sealed files, under metadata that was opened before.
+
+use std::{
+    fmt,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use datafusion_common::{Result, exec_err, internal_datafusion_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetFileReaderFactory;
+use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::{FutureExt, future::BoxFuture};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use parquet::{
+    arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
+    errors::ParquetError,
+    file::metadata::ParquetMetaData,
+};
+
+use super::files::external;
+use crate::io::ScanFiles;
+
+/// What a reader needs of a file; travels with it as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct SealedFile {
+    pub(super) path: Path,
+    pub(super) size: u64,
+    pub(super) metadata: Arc<ParquetMetaData>,
+}
+
+/// Makes readers for files whose footers are open.
+pub(super) struct SealedReaders {
+    store: Arc<dyn ObjectStore>,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl SealedReaders {
+    pub(super) fn new(task: &ScanFiles) -> Self {
+        Self { store: Arc::clone(&task.store), bytes_read: Arc::clone(&task.bytes_read) }
+    }
+}
+
+impl fmt::Debug for SealedReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedReaders").field("store", &self.store.to_string()).finish_non_exhaustive()
+    }
+}
+
+impl ParquetFileReaderFactory for SealedReaders {
+    fn create_reader(
+        &self,
+        _: usize,
+        file: PartitionedFile,
+        _: Option<usize>,
+        _: &ExecutionPlanMetricsSet,
+    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        // No way to read a file whose footer was not checked.
+        let file = file
+            .extension::<SealedFile>()
+            .cloned()
+            .ok_or_else(|| internal_datafusion_err!("a file came without its opened footer"))?;
+        Ok(Box::new(SealedReader { file, store: Arc::clone(&self.store), bytes_read: Arc::clone(&self.bytes_read) }))
+    }
+}
+
+struct SealedReader {
+    file: SealedFile,
+    store: Arc<dyn ObjectStore>,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl SealedReader {
+    fn check(&self, range: &Range<u64>) -> parquet::errors::Result<()> {
+        if range.start <= range.end && range.end <= self.file.size {
+            Ok(())
+        } else {
+            Err(ParquetError::General("a page lies outside of its file".to_owned()))
+        }
+    }
+}
+
+impl AsyncFileReader for SealedReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        async move {
+            self.check(&range)?;
+            read_range(self.store.as_ref(), &self.file.path, range, &self.bytes_read)
+                .await
+                .map_err(|error| ParquetError::External(Box::new(error)))
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        async move {
+            for range in &ranges {
+                self.check(range)?;
+            }
+            let read = self
+                .store
+                .get_ranges(&self.file.path, &ranges)
+                .await
+                .map_err(|error| ParquetError::External(Box::new(error)))?;
+            for (bytes, range) in read.iter().zip(&ranges) {
+                if bytes.len() as u64 != range.end - range.start {
+                    return Err(ParquetError::EOF("storage gave fewer bytes than a page has".to_owned()));
+                }
+                self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            Ok(read)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        let metadata = Arc::clone(&self.file.metadata);
+        async move { Ok(metadata) }.boxed()
+    }
+}
+
+/// Exactly these bytes of a file.
+pub(super) async fn read_range(
+    store: &dyn ObjectStore,
+    path: &Path,
+    range: Range<u64>,
+    bytes_read: &AtomicU64,
+) -> Result<Bytes> {
+    let wanted = range.end.saturating_sub(range.start);
+    let bytes = store.get_range(path, range).await.map_err(external)?;
+    bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    if bytes.len() as u64 != wanted {
+        return exec_err!("storage gave {} bytes for {wanted}", bytes.len());
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,117 @@
+//! How rows become frames, and what the commit record says of them.
+
+use arrow::array::{Array, RecordBatch};
+use coffer_plan::codec::{CodecError, Encoder};
+use coffer_proto::wire::StreamCount;
+use coffer_sealing::StreamSealer;
+use thiserror::Error;
+
+/// Unpacked bytes that a frame aims at.
+const FRAME_BYTES: usize = 1 << 20;
+/// Rows that a frame has at least, if there are so many and they are not huge.
+const FRAME_ROWS: usize = 4096;
+/// Unpacked bytes above which even few rows are split; the format's own limit is 64 MiB sealed.
+const FRAME_BYTES_MOST: usize = 16 << 20;
+
+/// Why rows cannot be sealed. Ours, or the machine's.
+#[derive(Debug, Error)]
+pub enum FrameError {
+    /// The codec refused the batch.
+    #[error("a batch cannot be encoded: {0}")]
+    Codec(#[from] CodecError),
+    /// The frame could not be sealed.
+    #[error("a frame cannot be sealed: {0}")]
+    Sealing(#[from] coffer_sealing::Error),
+}
+
+/// Seals one stream and counts what it seals.
+pub(crate) struct StreamWriter {
+    sealer: StreamSealer,
+    rows: u64,
+    bytes: u64,
+    begun: bool,
+}
+
+impl StreamWriter {
+    pub(crate) fn new(sealer: StreamSealer) -> Self {
+        Self {
+            sealer,
+            rows: 0,
+            bytes: 0,
+            begun: false,
+        }
+    }
+
+    /// Appends a frame with these rows, the preamble before the first. `last` ends the stream.
+    pub(crate) fn seal(
+        &mut self,
+        encoder: &mut Encoder,
+        rows: Option<&RecordBatch>,
+        last: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), FrameError> {
+        if !self.begun {
+            self.sealer.preamble(out);
+            self.begun = true;
+        }
+        let Some(batch) = rows else {
+            return Ok(self.sealer.seal(&[], last, out)?);
+        };
+        self.rows += batch.num_rows() as u64;
+        self.bytes += size_of(batch) as u64;
+        self.sealer
+            .seal_with(last, out, |out| encoder.encode(batch, out).map_err(FrameError::from))
+    }
+
+    pub(crate) fn count(&self) -> StreamCount {
+        StreamCount {
+            frames: self.sealer.frames(),
+            rows: self.rows,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Unpacked bytes of a batch: of its rows alone, not of the buffers that it may share.
+pub(crate) fn size_of(batch: &RecordBatch) -> usize {
+    batch
+        .columns()
+        .iter()
+        .map(|column| {
+            column
+                .to_data()
+                .get_slice_memory_size()
+                .unwrap_or_else(|_| column.get_array_memory_size())
+        })
+        .sum()
+}
+
+/// How many rows go into one frame, of rows that take `bytes` in all.
+pub(crate) fn rows_per_frame(rows: usize, bytes: usize) -> usize {
+    let fitting = |limit: usize| match bytes {
+        0 => rows,
+        _ => rows.saturating_mul(limit) / bytes,
+    };
+    fitting(FRAME_BYTES)
+        .max(FRAME_ROWS)
+        .min(fitting(FRAME_BYTES_MOST))
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_hold_about_a_megabyte_and_not_too_few_rows() {
+        // Narrow rows: a megabyte of them.
+        assert_eq!(rows_per_frame(1 << 20, 8 << 20), 1 << 17);
+        // Rows of a kilobyte: the least number of rows.
+        assert_eq!(rows_per_frame(10_000, 10_000 << 10), FRAME_ROWS);
+        // Rows of a megabyte: no more than fit.
+        assert_eq!(rows_per_frame(100, 100 << 20), 16);
+        // Rows larger than a frame should be: one by one.
+        assert_eq!(rows_per_frame(2, 80 << 20), 1);
+        assert_eq!(rows_per_frame(0, 0), FRAME_ROWS.min(1).max(1));
+    }
+}

@@ -6,7 +6,9 @@
 //! never sees a table key; those live on the trusted site.
 
 pub mod address;
+mod channel;
 pub mod hardening;
 pub mod lifeline;
 pub mod listen;
+pub mod spill;
 pub mod wire;

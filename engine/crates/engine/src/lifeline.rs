@@ -3,7 +3,10 @@
 //! The process that starts an engine holds the other end of its standard input. When that process is gone, however it
 //! went, the system closes the pipe, and the engine ends with it: no engine outlives its executor.
 
-use std::{io, io::Read, thread};
+use std::{
+    io::{self, Read, Write},
+    thread,
+};
 
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -36,4 +39,11 @@ pub async fn asked_to_stop() -> io::Result<()> {
         _ = interrupt.recv() => {}
     }
     Ok(())
+}
+
+/// Prints the one line of JSON that says where an engine listens.
+pub fn say_ready(ready: &serde_json::Value) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{ready}")?;
+    stdout.flush()
 }

@@ -1,0 +1,342 @@
+//! What a task is: its fragment, descriptor and objects, opened and checked against each other.
+//!
+//! [`Assignment`] is built here alone. Where it exists, the fragment is the one that the descriptor names by digest, the
+//! descriptor is of the very task that was asked for, and every object is pinned or, for lists of attempts, not older than
+//! what the engine has seen.
+
+use std::{collections::HashMap, sync::Arc};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use coffer_keys::KekId;
+use coffer_proto::{
+    plan::{Fragment, Input, Node, Scan, node::Op},
+    wire::{Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, sealed_object::Kind},
+};
+use coffer_sealing::{
+    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message,
+    open_object,
+};
+use prost::Message;
+
+use super::{check::Check, input::Rectangle};
+use crate::session::{PlanKey, Session};
+
+/// A sealed descriptor is preceded by its execution's number in clear: a hint, as stage and partition in START are. All
+/// three are in the sealed message's identity.
+const EXECUTION_LEN: usize = 8;
+
+/// Where a task is, by START's word until its descriptor opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) session: SessionId,
+    pub(crate) stage: StageId,
+    pub(crate) partition: Partition,
+}
+
+/// An opened descriptor of the task that was asked for.
+pub(crate) struct Descriptor {
+    pub(crate) place: Place,
+    pub(crate) execution: ExecutionId,
+    wire: TaskDescriptor,
+    keks: Vec<KekId>,
+}
+
+/// One input of a task: what it reads of which stage.
+pub(crate) struct Reads {
+    pub(crate) producer: StageId,
+    pub(crate) rectangles: Vec<Rectangle>,
+    pub(crate) attempts: Arc<Vec<AttemptId>>,
+}
+
+/// A checked task.
+pub(crate) struct Assignment {
+    pub(crate) place: Place,
+    pub(crate) execution: ExecutionId,
+    pub(crate) partitions: u32,
+    pub(crate) fragment: Fragment,
+    pub(crate) plan_key: PlanKey,
+    /// By scan id; every scan of the fragment has an entry.
+    pub(crate) scans: HashMap<u32, Vec<FileSlice>>,
+    /// By input id; an input of the fragment without an entry has no streams in this task.
+    pub(crate) inputs: HashMap<u32, Reads>,
+    pub(crate) bounds: HashMap<u32, Bounds>,
+    pub(crate) values: HashMap<u32, Value>,
+}
+
+/// Seals nothing: puts the hint before a sealed descriptor. For the client engine.
+#[must_use]
+pub fn with_execution(execution: ExecutionId, sealed: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(EXECUTION_LEN + sealed.len());
+    out.extend_from_slice(&execution.0.to_le_bytes());
+    out.extend_from_slice(sealed);
+    out
+}
+
+impl Descriptor {
+    pub(crate) fn open(session: &Session, place: Place, start: &Start) -> Result<Self, Check> {
+        let (execution, sealed) = start
+            .sealed_descriptor
+            .split_first_chunk::<EXECUTION_LEN>()
+            .ok_or(Check::Malformed("descriptor"))?;
+        let execution = ExecutionId(u64::from_le_bytes(*execution));
+        let identity = identity::descriptor(place.session, execution, place.stage, place.partition);
+        let plain = open_message(&session.key, &identity, sealed).map_err(|source| {
+            Check::Opening {
+                what: "descriptor",
+                source,
+            }
+        })?;
+        let wire = TaskDescriptor::decode(plain.as_slice())
+            .map_err(|_| Check::Malformed("descriptor"))?;
+        if wire.session.as_ref() != place.session.as_bytes()
+            || wire.execution != execution.0
+            || wire.stage != place.stage.0
+            || wire.partition != place.partition.0
+            || wire.partition >= wire.partitions
+        {
+            return Err(Check::DescriptorPlace);
+        }
+        let keks = wire
+            .keks
+            .iter()
+            .map(|id| id.parse().map_err(|_| Check::Malformed("descriptor")))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            place,
+            execution,
+            wire,
+            keks,
+        })
+    }
+
+    /// KEKs that the task's scans need.
+    pub(crate) fn keks(&self) -> &[KekId] {
+        &self.keks
+    }
+
+    /// Sessions that the driver has ended.
+    pub(crate) fn ended_sessions(&self) -> Result<Vec<SessionId>, Check> {
+        self.wire
+            .ended_sessions
+            .iter()
+            .map(|id| SessionId::from_slice(id).map_err(|_| Check::Malformed("descriptor")))
+            .collect()
+    }
+
+    /// Opens fragment and objects and checks all against each other.
+    pub(crate) fn assign(self, session: &Session, start: &Start) -> Result<Assignment, Check> {
+        let identity = identity::fragment(self.place.session, self.place.stage);
+        let plain = open_message(&session.key, &identity, &start.sealed_fragment).map_err(
+            |source| Check::Opening {
+                what: "fragment",
+                source,
+            },
+        )?;
+        let fragment_digest = sha256(&plain);
+        if self.wire.fragment_sha256.as_ref() != fragment_digest {
+            return Err(Check::FragmentDigest);
+        }
+        let fragment =
+            Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
+        let objects = Objects::open(session, &self.wire, start)?;
+
+        let mut leaves = Leaves::default();
+        if let Some(root) = &fragment.root {
+            leaves.gather(root)?;
+        }
+        let scans = scans(&self.wire, &leaves)?;
+        let inputs = inputs(&self.wire, &leaves, &objects.attempts)?;
+        Ok(Assignment {
+            place: self.place,
+            execution: self.execution,
+            partitions: self.wire.partitions,
+            plan_key: PlanKey {
+                fragment: fragment_digest,
+                objects: objects.digests,
+                partitions: self.wire.partitions,
+            },
+            fragment,
+            scans,
+            inputs,
+            bounds: objects.bounds,
+            values: objects.values,
+        })
+    }
+}
+
+fn scans(
+    descriptor: &TaskDescriptor,
+    leaves: &Leaves,
+) -> Result<HashMap<u32, Vec<FileSlice>>, Check> {
+    let mut scans: HashMap<u32, Vec<FileSlice>> =
+        leaves.scans.keys().map(|id| (*id, Vec::new())).collect();
+    let mut seen = Vec::new();
+    for task in &descriptor.scans {
+        let id = task.scan_id;
+        if seen.contains(&id) {
+            return Err(Check::Scan(id));
+        }
+        seen.push(id);
+        *scans.get_mut(&id).ok_or(Check::Scan(id))? = task.slices.clone();
+    }
+    Ok(scans)
+}
+
+fn inputs(
+    descriptor: &TaskDescriptor,
+    leaves: &Leaves,
+    attempts: &HashMap<u32, Arc<Vec<AttemptId>>>,
+) -> Result<HashMap<u32, Reads>, Check> {
+    let mut inputs: HashMap<u32, Reads> = HashMap::new();
+    for task in &descriptor.inputs {
+        let id = task.input_id;
+        if !leaves.inputs.contains_key(&id)
+            || task.map_begin > task.map_end
+            || task.map_end > task.producer_maps
+            || task.reduce_begin > task.reduce_end
+        {
+            return Err(Check::Input(id));
+        }
+        let list = attempts
+            .get(&task.producer_stage)
+            .ok_or(Check::AttemptsMissing(task.producer_stage))?;
+        if usize::try_from(task.producer_maps) != Ok(list.len()) {
+            return Err(Check::AttemptsCount(task.producer_stage));
+        }
+        let reads = inputs.entry(id).or_insert_with(|| Reads {
+            producer: StageId(task.producer_stage),
+            rectangles: Vec::new(),
+            attempts: Arc::clone(list),
+        });
+        if reads.producer.0 != task.producer_stage {
+            return Err(Check::Input(id));
+        }
+        reads.rectangles.push(Rectangle {
+            maps: task.map_begin..task.map_end,
+            reduces: task.reduce_begin..task.reduce_end,
+        });
+    }
+    Ok(inputs)
+}
+
+/// The leaves of a fragment that a descriptor has something to say about.
+#[derive(Default)]
+pub(crate) struct Leaves<'a> {
+    pub(crate) scans: HashMap<u32, &'a Scan>,
+    pub(crate) inputs: HashMap<u32, &'a Input>,
+}
+
+impl<'a> Leaves<'a> {
+    /// Walks a plan. An id that occurs twice is an error: its task could not tell which is meant.
+    pub(crate) fn gather(&mut self, node: &'a Node) -> Result<(), Check> {
+        let children: Vec<&Node> = match &node.op {
+            Some(Op::Scan(scan)) => {
+                if self.scans.insert(scan.scan_id, scan).is_some() {
+                    return Err(Check::Scan(scan.scan_id));
+                }
+                vec![]
+            }
+            Some(Op::Input(input)) => {
+                if self.inputs.insert(input.input_id, input).is_some() {
+                    return Err(Check::Input(input.input_id));
+                }
+                vec![]
+            }
+            Some(Op::Values(_)) | None => vec![],
+            Some(Op::Filter(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Project(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
+            Some(Op::Union(op)) => op.children.iter().collect(),
+            Some(Op::Join(op)) => op
+                .left
+                .as_deref()
+                .into_iter()
+                .chain(op.right.as_deref())
+                .collect(),
+        };
+        children.into_iter().try_for_each(|child| self.gather(child))
+    }
+}
+
+struct Objects {
+    attempts: HashMap<u32, Arc<Vec<AttemptId>>>,
+    bounds: HashMap<u32, Bounds>,
+    values: HashMap<u32, Value>,
+    digests: Vec<[u8; 32]>,
+}
+
+impl Objects {
+    fn open(session: &Session, descriptor: &TaskDescriptor, start: &Start) -> Result<Self, Check> {
+        let mut pins: HashMap<u32, &[u8]> = HashMap::new();
+        for pin in &descriptor.objects {
+            if pins.insert(pin.id, pin.sha256.as_ref()).is_some() {
+                return Err(Check::ObjectForeign(pin.id));
+            }
+        }
+        let mut objects = Self {
+            attempts: HashMap::new(),
+            bounds: HashMap::new(),
+            values: HashMap::new(),
+            digests: Vec::new(),
+        };
+        let mut take_pin = |id: u32, digest: &[u8; 32]| {
+            let pin = pins.remove(&id).ok_or(Check::ObjectForeign(id))?;
+            if pin == digest {
+                Ok(())
+            } else {
+                Err(Check::ObjectDigest(id))
+            }
+        };
+        for sealed in &start.sealed_objects {
+            let (kind, plain) = open_object(&session.key, session.id, sealed).map_err(
+                |source| Check::Opening {
+                    what: "object",
+                    source,
+                },
+            )?;
+            let digest = sha256(&plain);
+            let object = SealedObject::decode(plain.as_slice())
+                .map_err(|_| Check::Malformed("object"))?;
+            match (kind, object.kind) {
+                (ObjectKind::Attempts, Some(Kind::Attempts(list))) => {
+                    let attempts = list
+                        .attempts
+                        .iter()
+                        .map(|id| {
+                            AttemptId::from_slice(id).map_err(|_| Check::AttemptsCount(list.stage))
+                        })
+                        .collect::<Result<Vec<_>, _>>()?;
+                    let attempts = session.accept_attempts(list.stage, list.epoch, attempts)?;
+                    objects.attempts.insert(list.stage, attempts);
+                }
+                (ObjectKind::Bounds, Some(Kind::Bounds(bounds))) => {
+                    take_pin(bounds.id, &digest)?;
+                    objects.digests.push(digest);
+                    objects.bounds.insert(bounds.id, bounds);
+                }
+                (ObjectKind::Value, Some(Kind::Value(value))) => {
+                    take_pin(value.id, &digest)?;
+                    objects.digests.push(digest);
+                    objects.values.insert(value.id, value);
+                }
+                _ => return Err(Check::Malformed("object")),
+            }
+        }
+        objects.digests.sort_unstable();
+        match pins.keys().next() {
+            Some(id) => Err(Check::ObjectMissing(*id)),
+            None => Ok(objects),
+        }
+    }
+}
+
+/// SHA-256.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    out
+}

@@ -1,0 +1,494 @@
+//! The steps of a task.
+
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use arrow::array::RecordBatch;
+use coffer_expr::CompileContext;
+use coffer_plan::{
+    BuildContext, NodeMetrics, Plan, boundary_schema, build,
+    partitioner::{PartitionContext, Partitioner},
+    sample::Sampler,
+    with_task_io,
+};
+use coffer_proto::{
+    plan::{Fragment, partitioning, sink},
+    wire::{
+        CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage,
+        TaskMetrics,
+    },
+};
+use coffer_sealing::{
+    Attempt, Partition, SessionId, StageId, StreamTarget, identity, seal_message,
+};
+use datafusion_common::DataFusionError;
+use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
+use datafusion_physical_expr::expressions::Literal;
+use futures::{FutureExt, StreamExt};
+use prost::Message;
+
+use super::{
+    check::Check,
+    descriptor::{Assignment, Descriptor, Leaves, Place},
+    error::TaskError,
+    input::{Demux, InputSpec},
+    io::{TaskFiles, TaskInput, TaskSide},
+    link::{Link, LinkError},
+    out::Out,
+    sink::{DirectSink, ShuffleSink, SinkError},
+};
+use crate::{
+    channel::raised,
+    enclave::Enclave,
+    session::Session,
+    wire::PROTOCOL,
+};
+
+/// Rows of a batch inside the engine.
+const BATCH_ROWS: usize = 8192;
+
+/// How a task ended, as the executor is told.
+pub(crate) enum Outcome {
+    Done(Done),
+    Failed(Failed),
+    /// The peer is gone, or does not keep to the protocol: nothing more is said to it but this code.
+    Broken(&'static str),
+}
+
+/// Runs a task to its end. Never panics on the task's account.
+pub(crate) async fn run(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
+    let mut closed = link.closed();
+    let outcome = tokio::select! {
+        biased;
+        () = raised(&mut closed) => Outcome::Broken("cancelled"),
+        outcome = begin(enclave, start, link) => outcome,
+    };
+    match outcome {
+        Outcome::Broken(_) => outcome,
+        // The connection must be clean for the next task before this one's end is said.
+        _ => match link.settle().await {
+            Ok(()) => outcome,
+            Err(_) => Outcome::Broken("protocol"),
+        },
+    }
+}
+
+async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
+    let began = Instant::now();
+    let (place, session) = match admit(enclave, start, link).await {
+        Ok(admitted) => admitted,
+        Err(error) => return outcome_of(&error, None),
+    };
+    let work = AssertUnwindSafe(work(enclave, start, link, place, &session));
+    let result = work
+        .catch_unwind()
+        .await
+        .unwrap_or(Err(TaskError::Panicked));
+    match result {
+        Ok(mut done) => {
+            if let Some(counters) = &mut done.counters {
+                counters.engine_nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            }
+            Outcome::Done(done)
+        }
+        Err(error) => outcome_of(&error, Some((place, &session))),
+    }
+}
+
+fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
+    let code = error.code();
+    if error.link().is_some() {
+        return Outcome::Broken(code);
+    }
+    let mut sealed_error = Vec::new();
+    if let (Some((place, session)), "failed") = (inside, code) {
+        let detail = error.detail(place);
+        // The code is one of a fixed list and holds no value; the text stays sealed.
+        tracing::warn!(stage = %place.stage, partition = %place.partition, "a task failed");
+        let identity = identity::error(place.session, place.stage, place.partition);
+        sealed_error =
+            seal_message(&session.key, &identity, &detail.encode_to_vec()).unwrap_or_default();
+    }
+    Outcome::Failed(Failed {
+        code: code.to_owned(),
+        sealed_error: sealed_error.into(),
+    })
+}
+
+/// Finds the task's session, and asks for its keys if they are not here.
+async fn admit(
+    enclave: &Enclave,
+    start: &Start,
+    link: &Arc<Link>,
+) -> Result<(Place, Arc<Session>), TaskError> {
+    if start.protocol != PROTOCOL {
+        return Err(TaskError::Version(start.protocol));
+    }
+    let id = SessionId::from_slice(&start.session).map_err(|_| TaskError::Start("session id"))?;
+    let place = Place {
+        session: id,
+        stage: StageId(start.stage),
+        partition: Partition(start.partition),
+    };
+    if let Some(release) = &start.release {
+        enclave.accept_release(release).map_err(|_| TaskError::Session)?;
+    }
+    if let Some(session) = enclave.sessions().get(id, Instant::now()) {
+        return Ok((place, session));
+    }
+    if enclave.sessions().has_ended(id) {
+        return Err(TaskError::Session);
+    }
+    ask_for_keys(enclave, id, link).await?;
+    let session = enclave.sessions().get(id, Instant::now());
+    Ok((place, session.ok_or(TaskError::Session)?))
+}
+
+async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Result<(), TaskError> {
+    let need = NeedKeys {
+        session: id.as_bytes().to_vec().into(),
+    };
+    link.tell(TaskMessage::NeedKeys, &need).await?;
+    let answer = link.answer(TaskMessage::Release, "RELEASE").await?;
+    let release: Release = answer.decode("RELEASE").map_err(LinkError::from)?;
+    enclave.accept_release(&release).map_err(|_| TaskError::Session)
+}
+
+async fn work(
+    enclave: &Enclave,
+    start: &Start,
+    link: &Arc<Link>,
+    place: Place,
+    session: &Arc<Session>,
+) -> Result<Done, TaskError> {
+    let descriptor = Descriptor::open(session, place, start)?;
+    enclave.sessions().end(
+        descriptor
+            .ended_sessions()?
+            .into_iter()
+            .filter(|ended| *ended != place.session),
+    );
+    if !session.holds(descriptor.keks()) {
+        ask_for_keys(enclave, place.session, link).await?;
+        if !session.holds(descriptor.keks()) {
+            return Err(TaskError::KeysMissing);
+        }
+    }
+    let mut task = descriptor.assign(session, start)?;
+    let expressions = expressions(&task)?;
+    let plan = plan(session, &task, &expressions)?;
+    let partition = usize::try_from(place.partition.0).map_err(|_| Check::DescriptorPlace)?;
+    let before = plan.metrics(partition);
+
+    let opened = Arc::new(AtomicU64::new(0));
+    let bytes_read = Arc::new(AtomicU64::new(0));
+    let side = TaskSide {
+        partition: place.partition.0,
+        inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened)?),
+        files: TaskFiles {
+            slices: std::mem::take(&mut task.scans),
+            keys: session.keks(),
+            footers: Arc::clone(&session.footers),
+            store: enclave.store(),
+            bytes_read: Arc::clone(&bytes_read),
+        },
+    };
+    let context = TaskContext::new(
+        None,
+        session.id.to_string(),
+        with_task_io(coffer_plan::config(BATCH_ROWS), Arc::new(side)),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        enclave.runtime(),
+    );
+    let mut attempt =
+        Attempt::begin(&session.key, place.session, task.execution, place.stage, place.partition)?;
+    let mut sink = TaskSink::new(enclave, session, &task, &plan, link, &expressions, &mut attempt)?;
+    let mut rows = plan.execute(partition, Arc::new(context))?;
+    while let Some(batch) = rows.next().await {
+        sink.push(batch?).await?;
+        if link.is_closed() {
+            return Err(LinkError::Closed.into());
+        }
+    }
+    drop(rows);
+    let streams = sink.finish().await?;
+
+    let metrics = since(&before, &plan.metrics(partition));
+    done(session, &task, link, attempt.id().as_bytes(), streams, &metrics, &opened, &bytes_read)
+}
+
+#[allow(clippy::too_many_arguments)] // one place, one use
+fn done(
+    session: &Session,
+    task: &Assignment,
+    link: &Link,
+    attempt: &[u8],
+    streams: Vec<StreamCount>,
+    metrics: &[NodeMetrics],
+    opened: &AtomicU64,
+    bytes_read: &AtomicU64,
+) -> Result<Done, TaskError> {
+    let place = task.place;
+    let sealed = link.crossed.bytes_out.load(Ordering::Relaxed);
+    let commit = CommitRecord {
+        session: place.session.as_bytes().to_vec().into(),
+        execution: task.execution.0,
+        stage: place.stage.0,
+        partition: place.partition.0,
+        attempt: attempt.to_vec().into(),
+        streams,
+    };
+    let commit_identity = identity::commit(place.session, place.stage, place.partition);
+    let metrics_identity = identity::metrics(place.session, place.stage, place.partition);
+    let nodes = metrics
+        .iter()
+        .map(|node| coffer_proto::wire::NodeMetrics {
+            node: node.node,
+            rows: node.rows,
+            nanos: node.nanos,
+            spilled_bytes: node.spilled,
+        })
+        .collect();
+    let crossed = &link.crossed;
+    Ok(Done {
+        sealed_commit: seal_message(&session.key, &commit_identity, &commit.encode_to_vec())?
+            .into(),
+        sealed_metrics: seal_message(
+            &session.key,
+            &metrics_identity,
+            &TaskMetrics { nodes }.encode_to_vec(),
+        )?
+        .into(),
+        counters: Some(Counters {
+            // The message that carries these counts is one more.
+            crossings: crossed.messages.load(Ordering::Relaxed) + 1,
+            bytes_in: crossed.bytes_in.load(Ordering::Relaxed),
+            bytes_out: sealed,
+            bytes_sealed: sealed,
+            bytes_opened: opened.load(Ordering::Relaxed),
+            bytes_read: bytes_read.load(Ordering::Relaxed),
+            bytes_spilled: metrics.iter().map(|node| node.spilled).sum(),
+            engine_nanos: 0,
+        }),
+    })
+}
+
+/// What was counted between two looks at a plan that other runs of the same partition may share.
+fn since(before: &[NodeMetrics], after: &[NodeMetrics]) -> Vec<NodeMetrics> {
+    let of = |node: u32| before.iter().find(|metrics| metrics.node == node);
+    after
+        .iter()
+        .map(|now| {
+            let then = of(now.node).copied().unwrap_or_default();
+            NodeMetrics {
+                node: now.node,
+                rows: now.rows.saturating_sub(then.rows),
+                nanos: now.nanos.saturating_sub(then.nanos),
+                spilled: now.spilled.saturating_sub(then.spilled),
+            }
+        })
+        .collect()
+}
+
+fn expressions(task: &Assignment) -> Result<CompileContext, TaskError> {
+    let mut values = HashMap::new();
+    for (id, value) in &task.values {
+        let literal = value.literal.as_ref().ok_or(Check::Malformed("object"))?;
+        let scalar = coffer_expr::scalar(literal).map_err(|why| TaskError::Value(*id, why))?;
+        values.insert(*id, scalar);
+    }
+    Ok(CompileContext::with_subqueries(move |id, data_type| {
+        let scalar = values.get(&id)?;
+        (scalar.data_type() == *data_type).then(|| Arc::new(Literal::new(scalar.clone())) as _)
+    }))
+}
+
+fn plan(
+    session: &Session,
+    task: &Assignment,
+    expressions: &CompileContext,
+) -> Result<Arc<Plan>, TaskError> {
+    if let Some(plan) = session.plan(&task.plan_key) {
+        return Ok(plan);
+    }
+    let context = BuildContext {
+        partitions: usize::try_from(task.partitions).map_err(|_| Check::DescriptorPlace)?,
+        expressions,
+    };
+    let plan = Arc::new(build(&task.fragment, &context)?);
+    Ok(session.keep_plan(task.plan_key.clone(), plan))
+}
+
+fn inputs(
+    enclave: &Enclave,
+    session: &Session,
+    task: &mut Assignment,
+    link: &Arc<Link>,
+    opened: &Arc<AtomicU64>,
+) -> Result<HashMap<u32, TaskInput>, TaskError> {
+    let mut leaves = Leaves::default();
+    if let Some(root) = &task.fragment.root {
+        leaves.gather(root)?;
+    }
+    let mut inputs = HashMap::new();
+    for (id, input) in leaves.inputs {
+        let schema = input.schema.as_ref().ok_or(Check::Input(id))?;
+        let schema = boundary_schema(schema)?;
+        let Some(reads) = task.inputs.remove(&id) else {
+            inputs.insert(id, TaskInput::Nothing(schema));
+            continue;
+        };
+        let spec = InputSpec {
+            id,
+            session: session.id,
+            key: session.key.clone(),
+            producer: reads.producer,
+            rectangles: reads.rectangles,
+            attempts: reads.attempts,
+            schema,
+        };
+        let reservation = MemoryConsumer::new(format!("input {id}"))
+            .with_can_spill(true)
+            .register(&enclave.runtime().memory_pool);
+        let demux = Demux::new(
+            spec,
+            Arc::clone(link),
+            reservation,
+            enclave.spill(),
+            Arc::clone(opened),
+        )?;
+        inputs.insert(id, TaskInput::Streams(demux));
+    }
+    Ok(inputs)
+}
+
+enum TaskSink {
+    Direct(DirectSink),
+    Shuffle(ShuffleSink, Partitioner),
+    Sample(DirectSink, Box<Sampler>),
+}
+
+impl TaskSink {
+    fn new(
+        enclave: &Enclave,
+        session: &Session,
+        task: &Assignment,
+        plan: &Plan,
+        link: &Arc<Link>,
+        expressions: &CompileContext,
+        attempt: &mut Attempt,
+    ) -> Result<Self, TaskError> {
+        let out = Out::new(Arc::clone(link));
+        let schema = output(&task.fragment)?;
+        let kind = task
+            .fragment
+            .sink
+            .as_ref()
+            .and_then(|sink| sink.kind.as_ref())
+            .ok_or(Check::Malformed("fragment"))?;
+        let direct = |out, target, attempt: &mut Attempt| {
+            Ok(Self::Direct(DirectSink::new(
+                out,
+                attempt.sealer(target)?,
+                Arc::clone(&schema),
+            )))
+        };
+        match kind {
+            sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt),
+            sink::Kind::Sample(sample) => {
+                let partition = task.place.partition.0;
+                let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
+                let sealer = attempt.sealer(StreamTarget::Sample)?;
+                let direct = DirectSink::new(out, sealer, sampler.schema());
+                Ok(Self::Sample(direct, Box::new(sampler)))
+            }
+            sink::Kind::Broadcast(_) => Err(TaskError::Sink("broadcast")),
+            sink::Kind::Shuffle(partitioning) => {
+                let bounds = match &partitioning.kind {
+                    Some(partitioning::Kind::Range(range)) => task.bounds.get(&range.bounds_id),
+                    _ => None,
+                };
+                let context = PartitionContext {
+                    key: session.partitioning_key.expose(),
+                    partition: task.place.partition.0,
+                    bounds,
+                    expressions,
+                };
+                let partitioner = Partitioner::new(partitioning, &plan.schema(), &context)?;
+                if partitioner.targets() == 1 {
+                    return direct(out, StreamTarget::Shuffle(0), attempt);
+                }
+                let sealers = (0..partitioner.targets())
+                    .map(|target| attempt.sealer(StreamTarget::Shuffle(target)))
+                    .collect::<Result<_, _>>()?;
+                let reservation = MemoryConsumer::new("exchange")
+                    .with_can_spill(true)
+                    .register(&enclave.runtime().memory_pool);
+                let sink = ShuffleSink::new(out, sealers, reservation, enclave.spill());
+                Ok(Self::Shuffle(sink, partitioner))
+            }
+        }
+    }
+
+    async fn push(&mut self, batch: RecordBatch) -> Result<(), TaskError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        match self {
+            Self::Direct(sink) => Ok(sink.push(batch).await?),
+            Self::Shuffle(sink, partitioner) => {
+                let targets = partitioner.targets_of(&batch)?.to_vec();
+                Ok(sink.push(batch, targets)?)
+            }
+            Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
+        }
+    }
+
+    async fn finish(self) -> Result<Vec<StreamCount>, SinkError> {
+        match self {
+            Self::Direct(sink) => sink.finish().await,
+            Self::Shuffle(sink, _) => sink.finish().await,
+            Self::Sample(mut sink, sampler) => {
+                let sample = sampler.finish()?;
+                if sample.num_rows() > 0 {
+                    sink.push(sample).await?;
+                }
+                sink.finish().await
+            }
+        }
+    }
+}
+
+/// The schema of a fragment's frames.
+fn output(fragment: &Fragment) -> Result<arrow::datatypes::SchemaRef, TaskError> {
+    let output = fragment.output.as_ref().ok_or(Check::Malformed("fragment"))?;
+    Ok(boundary_schema(output)?)
+}
+
+impl From<coffer_sealing::Error> for SinkError {
+    fn from(error: coffer_sealing::Error) -> Self {
+        Self::Frame(error.into())
+    }
+}
+
+impl From<coffer_plan::codec::CodecError> for SinkError {
+    fn from(error: coffer_plan::codec::CodecError) -> Self {
+        Self::Frame(error.into())
+    }
+}
+
+impl From<LinkError> for DataFusionError {
+    fn from(error: LinkError) -> Self {
+        Self::External(Box::new(error))
+    }
+}

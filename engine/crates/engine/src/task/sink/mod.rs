@@ -1,0 +1,38 @@
+//! The last operator of a fragment: seals its rows into streams.
+
+mod direct;
+mod frames;
+mod shuffle;
+
+use arrow::error::ArrowError;
+use datafusion_common::DataFusionError;
+use thiserror::Error;
+
+pub(crate) use direct::DirectSink;
+pub use frames::FrameError;
+pub(crate) use shuffle::ShuffleSink;
+
+use super::link::LinkError;
+
+/// Why rows do not leave.
+#[derive(Debug, Error)]
+pub enum SinkError {
+    /// A row's target is none of the sink's: a defect of ours.
+    #[error("a row was given to a target that the exchange does not have")]
+    Target,
+    /// Arrow refused to put rows together.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// Encoding or sealing failed.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The memory pool is full, and nothing is left to spill.
+    #[error(transparent)]
+    Memory(#[from] DataFusionError),
+    /// The scratch file failed.
+    #[error("the scratch file failed: {0}")]
+    Scratch(#[from] std::io::Error),
+    /// The executor is gone, or breaks the protocol.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}

@@ -72,9 +72,7 @@ impl FromStr for Address {
 fn tcp(rest: &str) -> Result<Address, AddressError> {
     let (host, port) = rest.rsplit_once(':').ok_or(AddressError::HostPort)?;
     let port: u16 = port.parse().map_err(|_| AddressError::HostPort)?;
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|inner| inner.strip_suffix(']'));
+    let bare = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
     let ip = match (host, bare) {
         ("localhost", _) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         (_, Some(inner)) => IpAddr::V6(inner.parse().map_err(|_| AddressError::HostPort)?),

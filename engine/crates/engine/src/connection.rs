@@ -9,7 +9,7 @@ use crate::{
     channel::{self, Receiver},
     enclave::Enclave,
     listen::{Listener, ReadHalf, WriteHalf},
-    task::{self, kind_byte, link::Link, run::Outcome},
+    task::{self, Outcome, kind_byte, link::Link},
     wire::{Message, put_message},
 };
 
@@ -29,7 +29,9 @@ async fn serve(enclave: Arc<Enclave>, read: ReadHalf, mut write: WriteHalf) {
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(%error, "a connection broke the protocol");
-                let _ = write.write_all(&refused("protocol", "the message could not be read")).await;
+                let _ = write
+                    .write_all(&refused("protocol", "the message could not be read"))
+                    .await;
                 return;
             }
         };

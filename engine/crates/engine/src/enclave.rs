@@ -80,14 +80,11 @@ pub struct Enclave {
 impl Enclave {
     /// Makes an engine with a fresh key pair.
     pub fn start(settings: &Settings) -> Result<Arc<Self>, StartError> {
-        let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| {
-            StartError::SpillFolder {
-                folder: settings.spill_folder.clone(),
-                source,
-            }
+        let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| StartError::SpillFolder {
+            folder: settings.spill_folder.clone(),
+            source,
         })?;
-        let disk = DiskManagerBuilder::default()
-            .with_temp_file_factory(Arc::new(SealedSpill::new(Arc::clone(&spill))));
+        let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(Arc::clone(&spill))));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(settings.memory)))
             .with_disk_manager_builder(disk)

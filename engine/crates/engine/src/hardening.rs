@@ -4,9 +4,7 @@
 
 use std::io;
 
-use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit,
-};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// Turns core dumps off for this process. To be called first, before any key exists.
 pub fn forbid_core_dumps() -> io::Result<()> {

@@ -16,14 +16,12 @@ use tokio::{
 /// Resolves when standard input ends. A thread of its own reads it, for tokio's standard input cannot be cancelled.
 pub async fn stdin_ended() {
     let (sender, receiver) = oneshot::channel();
-    let started = thread::Builder::new()
-        .name("lifeline".to_owned())
-        .spawn(move || {
-            let mut stdin = io::stdin().lock();
-            let mut ignored = [0; 256];
-            while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
-            let _ = sender.send(());
-        });
+    let started = thread::Builder::new().name("lifeline".to_owned()).spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut ignored = [0; 256];
+        while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
+        let _ = sender.send(());
+    });
     // Without a thread there is no lifeline, and an engine without one must not live: resolve at once.
     if started.is_ok() {
         let _ = receiver.await;

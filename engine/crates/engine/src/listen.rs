@@ -130,11 +130,7 @@ impl ReadHalf {
 }
 
 impl AsyncRead for ReadHalf {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(half) => Pin::new(half).poll_read(cx, buf),
             Self::Tcp(half) => Pin::new(half).poll_read(cx, buf),
@@ -151,11 +147,7 @@ pub enum WriteHalf {
 }
 
 impl AsyncWrite for WriteHalf {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(half) => Pin::new(half).poll_write(cx, buf),
             Self::Tcp(half) => Pin::new(half).poll_write(cx, buf),

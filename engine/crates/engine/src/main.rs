@@ -55,10 +55,7 @@ const LEASE_CHECK: Duration = Duration::from_secs(15);
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG")
-                .unwrap_or_else(|_| "info".into()),
-        )
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
         .init();
     hardening::silence_panic_messages();

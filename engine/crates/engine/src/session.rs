@@ -150,9 +150,7 @@ impl Sessions {
             state.used = now;
             return Ok(());
         }
-        let partitioning_key = key
-            .partitioning_key(id)
-            .map_err(|_| SessionError::Derivation)?;
+        let partitioning_key = key.partitioning_key(id).map_err(|_| SessionError::Derivation)?;
         let epochs = Arc::clone(inner.epochs.entry(id).or_default());
         let session = Session {
             id,

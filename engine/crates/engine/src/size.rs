@@ -26,9 +26,7 @@ impl FromStr for MemorySize {
 
     fn from_str(text: &str) -> Result<Self, MemorySizeError> {
         let text = text.trim();
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let number: usize = number.parse().map_err(|_| MemorySizeError)?;
         let unit: usize = match unit.trim().to_ascii_lowercase().as_str() {

@@ -33,9 +33,7 @@ impl SpillFolder {
     /// Makes a folder of the engine's own under `parent`, which is created if it is not there.
     pub fn create(parent: &Path) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new()
-            .prefix("coffer-spill-")
-            .tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix("coffer-spill-").tempdir_in(parent)?;
         Ok(Arc::new(Self {
             folder,
             written: AtomicU64::new(0),
@@ -48,9 +46,7 @@ impl SpillFolder {
     }
 
     fn file(&self) -> io::Result<NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix("s")
-            .tempfile_in(self.folder.path())
+        tempfile::Builder::new().prefix("s").tempfile_in(self.folder.path())
     }
 }
 
@@ -248,9 +244,7 @@ impl Scratch {
             length: sealed.len(),
         };
         self.end += sealed.len() as u64;
-        self.folder
-            .written
-            .fetch_add(sealed.len() as u64, Ordering::Relaxed);
+        self.folder.written.fetch_add(sealed.len() as u64, Ordering::Relaxed);
         Ok(extent)
     }
 
@@ -273,9 +267,7 @@ mod tests {
     const MARK: &[u8] = b"a value that must not reach a disk";
 
     fn written(folder: &Arc<SpillFolder>, chunks: usize) -> Arc<dyn SpillFile> {
-        let file = SealedSpill::new(Arc::clone(folder))
-            .create_temp_file("test")
-            .unwrap();
+        let file = SealedSpill::new(Arc::clone(folder)).create_temp_file("test").unwrap();
         let mut writer = file.open_writer().unwrap();
         for _ in 0..chunks * CHUNK_LEN / MARK.len() {
             writer.write_all(MARK).unwrap();
@@ -355,9 +347,7 @@ mod tests {
     #[tokio::test]
     async fn an_unfinished_file_cannot_be_read() {
         let (_parent, folder) = fresh();
-        let file = SealedSpill::new(Arc::clone(&folder))
-            .create_temp_file("test")
-            .unwrap();
+        let file = SealedSpill::new(Arc::clone(&folder)).create_temp_file("test").unwrap();
         let mut writer = file.open_writer().unwrap();
         writer.write_all(&vec![1; 2 * CHUNK_LEN]).unwrap();
         drop(writer);

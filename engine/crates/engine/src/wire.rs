@@ -6,7 +6,6 @@
 use std::io;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use prost::Message as _;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -92,9 +91,7 @@ pub async fn read_message<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option
 /// Appends a protobuf message to `out`.
 pub fn put_message<M: prost::Message>(out: &mut Vec<u8>, kind: u8, message: &M) -> Result<(), WireError> {
     put_header(out, kind, message.encoded_len())?;
-    message
-        .encode(out)
-        .map_err(|_| WireError::Malformed("outgoing"))
+    message.encode(out).map_err(|_| WireError::Malformed("outgoing"))
 }
 
 /// Appends a message of raw bytes, given in parts.

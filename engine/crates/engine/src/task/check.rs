@@ -97,7 +97,9 @@ pub enum Check {
         target: u32,
     },
     /// A stream of an attempt that does not count.
-    #[error("input {input}: the stream of map {map} for target {target} is of another attempt than the one that counts")]
+    #[error(
+        "input {input}: the stream of map {map} for target {target} is of another attempt than the one that counts"
+    )]
     StreamAttempt {
         /// The input.
         input: u32,

@@ -13,8 +13,7 @@ use coffer_proto::{
     wire::{Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, sealed_object::Kind},
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message,
-    open_object,
+    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
 };
 use prost::Message;
 
@@ -80,14 +79,11 @@ impl Descriptor {
             .ok_or(Check::Malformed("descriptor"))?;
         let execution = ExecutionId(u64::from_le_bytes(*execution));
         let identity = identity::descriptor(place.session, execution, place.stage, place.partition);
-        let plain = open_message(&session.key, &identity, sealed).map_err(|source| {
-            Check::Opening {
-                what: "descriptor",
-                source,
-            }
+        let plain = open_message(&session.key, &identity, sealed).map_err(|source| Check::Opening {
+            what: "descriptor",
+            source,
         })?;
-        let wire = TaskDescriptor::decode(plain.as_slice())
-            .map_err(|_| Check::Malformed("descriptor"))?;
+        let wire = TaskDescriptor::decode(plain.as_slice()).map_err(|_| Check::Malformed("descriptor"))?;
         if wire.session.as_ref() != place.session.as_bytes()
             || wire.execution != execution.0
             || wire.stage != place.stage.0
@@ -126,18 +122,15 @@ impl Descriptor {
     /// Opens fragment and objects and checks all against each other.
     pub(crate) fn assign(self, session: &Session, start: &Start) -> Result<Assignment, Check> {
         let identity = identity::fragment(self.place.session, self.place.stage);
-        let plain = open_message(&session.key, &identity, &start.sealed_fragment).map_err(
-            |source| Check::Opening {
-                what: "fragment",
-                source,
-            },
-        )?;
+        let plain = open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| Check::Opening {
+            what: "fragment",
+            source,
+        })?;
         let fragment_digest = sha256(&plain);
         if self.wire.fragment_sha256.as_ref() != fragment_digest {
             return Err(Check::FragmentDigest);
         }
-        let fragment =
-            Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
+        let fragment = Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
         let objects = Objects::open(session, &self.wire, start)?;
 
         let mut leaves = Leaves::default();
@@ -164,12 +157,8 @@ impl Descriptor {
     }
 }
 
-fn scans(
-    descriptor: &TaskDescriptor,
-    leaves: &Leaves,
-) -> Result<HashMap<u32, Vec<FileSlice>>, Check> {
-    let mut scans: HashMap<u32, Vec<FileSlice>> =
-        leaves.scans.keys().map(|id| (*id, Vec::new())).collect();
+fn scans(descriptor: &TaskDescriptor, leaves: &Leaves) -> Result<HashMap<u32, Vec<FileSlice>>, Check> {
+    let mut scans: HashMap<u32, Vec<FileSlice>> = leaves.scans.keys().map(|id| (*id, Vec::new())).collect();
     let mut seen = Vec::new();
     for task in &descriptor.scans {
         let id = task.scan_id;
@@ -250,12 +239,7 @@ impl<'a> Leaves<'a> {
             Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
             Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
             Some(Op::Union(op)) => op.children.iter().collect(),
-            Some(Op::Join(op)) => op
-                .left
-                .as_deref()
-                .into_iter()
-                .chain(op.right.as_deref())
-                .collect(),
+            Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),
         };
         children.into_iter().try_for_each(|child| self.gather(child))
     }
@@ -291,23 +275,16 @@ impl Objects {
             }
         };
         for sealed in &start.sealed_objects {
-            let (kind, plain) = open_object(&session.key, session.id, sealed).map_err(
-                |source| Check::Opening {
-                    what: "object",
-                    source,
-                },
-            )?;
+            let (kind, plain) = open_object(&session.key, session.id, sealed)
+                .map_err(|source| Check::Opening { what: "object", source })?;
             let digest = sha256(&plain);
-            let object = SealedObject::decode(plain.as_slice())
-                .map_err(|_| Check::Malformed("object"))?;
+            let object = SealedObject::decode(plain.as_slice()).map_err(|_| Check::Malformed("object"))?;
             match (kind, object.kind) {
                 (ObjectKind::Attempts, Some(Kind::Attempts(list))) => {
                     let attempts = list
                         .attempts
                         .iter()
-                        .map(|id| {
-                            AttemptId::from_slice(id).map_err(|_| Check::AttemptsCount(list.stage))
-                        })
+                        .map(|id| AttemptId::from_slice(id).map_err(|_| Check::AttemptsCount(list.stage)))
                         .collect::<Result<Vec<_>, _>>()?;
                     let attempts = session.accept_attempts(list.stage, list.epoch, attempts)?;
                     objects.attempts.insert(list.stage, attempts);

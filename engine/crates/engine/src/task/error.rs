@@ -99,9 +99,7 @@ impl TaskError {
         match self {
             Self::Check(check) => ours(check.code(), false),
             Self::KeysMissing => ours("COFFER_KEYS_MISSING", true),
-            Self::Unsupported(_) | Self::Value(..) | Self::Sink(_) => {
-                ours("COFFER_UNSUPPORTED", false)
-            }
+            Self::Unsupported(_) | Self::Value(..) | Self::Sink(_) => ours("COFFER_UNSUPPORTED", false),
             Self::Sealing(_) => ours("COFFER_SEALING", true),
             Self::Panicked => ours("COFFER_PANIC", true),
             Self::Operators(error) | Self::Output(SinkError::Memory(error)) => operators(error),
@@ -167,10 +165,7 @@ mod tests {
             deep(),
             deep().context("while reading"),
             DataFusionError::Shared(std::sync::Arc::new(deep())),
-            DataFusionError::ArrowError(
-                Box::new(ArrowError::ExternalError(Box::new(deep()))),
-                None,
-            ),
+            DataFusionError::ArrowError(Box::new(ArrowError::ExternalError(Box::new(deep()))), None),
         ] {
             let error = TaskError::Operators(error);
             assert_eq!(error.describe().0, "COFFER_FRAGMENT_DIGEST");

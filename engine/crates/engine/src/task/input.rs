@@ -18,8 +18,8 @@ use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
 use coffer_plan::codec::decode_batch;
 use coffer_sealing::{
-    AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity,
-    StreamOpener, StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
+    AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
+    StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
 };
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
@@ -321,18 +321,13 @@ impl Waiting {
                 scratch.read(extent, &mut bytes)?;
                 Ok(BytesMut::from(Bytes::from(bytes)))
             }
-            (Parked::Disk(_), None) => Err(DataFusionError::Internal(
-                "a parked frame has lost its file".to_owned(),
-            )),
+            (Parked::Disk(_), None) => Err(DataFusionError::Internal("a parked frame has lost its file".to_owned())),
         }
     }
 }
 
 /// The batches of one stream of the input, each a frame.
-fn one_stream(
-    demux: Arc<Mutex<Demux>>,
-    place: usize,
-) -> impl Stream<Item = Result<RecordBatch>> + Send {
+fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let state: (Arc<Mutex<Demux>>, Option<StreamOpener>) = (demux, None);
     stream::try_unfold(state, move |(demux, opener)| async move {
         let mut held = demux.lock().await;
@@ -368,16 +363,14 @@ fn one_stream(
             if plain.is_empty() {
                 continue;
             }
-            let batch = decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(
-                |source| {
-                    external(Check::Payload {
-                        input,
-                        map,
-                        target,
-                        source,
-                    })
-                },
-            )?;
+            let batch = decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
+                external(Check::Payload {
+                    input,
+                    map,
+                    target,
+                    source,
+                })
+            })?;
             drop(held);
             return Ok(Some((batch, (demux, Some(opener)))));
         }
@@ -389,8 +382,7 @@ pub(crate) fn all_rows(demux: Demux) -> SendableRecordBatchStream {
     let schema = Arc::clone(&demux.spec.schema);
     let count = demux.len();
     let demux = Arc::new(Mutex::new(demux));
-    let rows = stream::iter(0..count)
-        .map(move |place| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), place)));
+    let rows = stream::iter(0..count).map(move |place| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), place)));
     // An input without streams has nothing to wait for: its end is not asked for.
     let rows = rows.try_flatten();
     Box::pin(RecordBatchStreamAdapter::new(
@@ -407,8 +399,7 @@ pub(crate) fn each_stream(demux: Demux) -> Vec<SendableRecordBatchStream> {
     (0..count)
         .map(|place| {
             let rows = coalesced(Arc::clone(&schema), one_stream(Arc::clone(&demux), place));
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows))
-                as SendableRecordBatchStream
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows)) as SendableRecordBatchStream
         })
         .collect()
 }
@@ -422,8 +413,7 @@ pub fn coalesced(
         // Rows without columns cost nothing as they are.
         return rows.boxed();
     }
-    let coalescer = BatchCoalescer::new(schema, BATCH_ROWS)
-        .with_biggest_coalesce_batch_size(Some(BATCH_ROWS / 2));
+    let coalescer = BatchCoalescer::new(schema, BATCH_ROWS).with_biggest_coalesce_batch_size(Some(BATCH_ROWS / 2));
     let state = (Box::pin(rows), Some(coalescer));
     stream::try_unfold(state, |(mut rows, coalescer)| async move {
         let Some(mut coalescer) = coalescer else {

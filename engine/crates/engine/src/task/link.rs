@@ -104,10 +104,7 @@ impl Link {
     /// The connection back, once nobody else holds the link.
     pub(crate) fn into_parts(self: Arc<Self>) -> Option<(Receiver, WriteHalf)> {
         let link = Arc::into_inner(self)?;
-        Some((
-            link.incoming.into_inner().receiver,
-            link.outgoing.into_inner(),
-        ))
+        Some((link.incoming.into_inner().receiver, link.outgoing.into_inner()))
     }
 
     pub(crate) fn closed(&self) -> watch::Receiver<bool> {
@@ -125,36 +122,23 @@ impl Link {
             return Ok(());
         }
         let mut outgoing = self.outgoing.lock().await;
-        outgoing
-            .write_all(bytes)
-            .await
-            .map_err(|_| LinkError::Closed)?;
+        outgoing.write_all(bytes).await.map_err(|_| LinkError::Closed)?;
         drop(outgoing);
         self.crossed.messages.fetch_add(messages, Ordering::Relaxed);
-        self.crossed
-            .bytes_out
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.crossed.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         bytes.clear();
         Ok(())
     }
 
     /// Sends one protobuf message.
-    pub(crate) async fn tell<M: prost::Message>(
-        &self,
-        kind: TaskMessage,
-        message: &M,
-    ) -> Result<(), LinkError> {
+    pub(crate) async fn tell<M: prost::Message>(&self, kind: TaskMessage, message: &M) -> Result<(), LinkError> {
         let mut bytes = Vec::new();
         put_message(&mut bytes, kind_byte(kind), message)?;
         self.send(&mut bytes, 1).await
     }
 
     /// The next message, which is no answer to a NEED: the RELEASE after NEED_KEYS.
-    pub(crate) async fn answer(
-        &self,
-        want: TaskMessage,
-        name: &'static str,
-    ) -> Result<Message, LinkError> {
+    pub(crate) async fn answer(&self, want: TaskMessage, name: &'static str) -> Result<Message, LinkError> {
         let mut incoming = self.incoming.lock().await;
         let message = self.receive(&mut incoming).await?;
         if message.kind == kind_byte(want) {
@@ -200,8 +184,7 @@ impl Link {
         loop {
             let waiting = incoming.inputs.entry(id).or_default();
             let must = waiting.asked == 0 && waiting.chunks.is_empty();
-            let may = waiting.asked + waiting.chunks.len() < AHEAD
-                && incoming.asked.len() < AHEAD_IN_ALL;
+            let may = waiting.asked + waiting.chunks.len() < AHEAD && incoming.asked.len() < AHEAD_IN_ALL;
             if waiting.ended || !(must || may) {
                 return Ok(());
             }

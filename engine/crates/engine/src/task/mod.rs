@@ -19,5 +19,5 @@ pub use descriptor::{sha256, with_execution};
 pub use error::TaskError;
 pub use input::coalesced;
 pub use link::{LinkError, kind_byte};
-pub(crate) use run::run;
+pub(crate) use run::{Outcome, run};
 pub use sink::{FrameError, SinkError};

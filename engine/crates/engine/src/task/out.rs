@@ -10,8 +10,6 @@ use super::link::{Link, LinkError, kind_byte};
 const MESSAGE: usize = 1 << 20;
 /// Bytes of one write.
 const WRITE: usize = 1 << 20;
-/// `length u32 ‖ type u8 ‖ target u32`.
-const HEADER: usize = 9;
 
 /// The task's outgoing bytes. Frames are sealed straight into it.
 pub(crate) struct Out {
@@ -33,17 +31,15 @@ impl Out {
     }
 
     /// Lets `fill` append bytes of this target's stream.
-    pub(crate) fn append<E>(
-        &mut self,
-        target: u32,
-        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(crate) fn append<E>(&mut self, target: u32, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         match self.open {
             Some((open, start)) if open == target && self.buffer.len() - start < MESSAGE => {}
             _ => {
                 self.close();
                 self.open = Some((target, self.buffer.len()));
-                self.buffer.extend_from_slice(&[0, 0, 0, 0, kind_byte(TaskMessage::Out)]);
+                // `length u32 ‖ type u8 ‖ target u32`, the length to be filled in.
+                self.buffer
+                    .extend_from_slice(&[0, 0, 0, 0, kind_byte(TaskMessage::Out)]);
                 self.buffer.extend_from_slice(&target.to_le_bytes());
             }
         }
@@ -77,8 +73,4 @@ impl Out {
         }
         self.messages += 1;
     }
-
-    /// Bytes that a message carries besides those of streams.
-    #[cfg(test)]
-    pub(crate) const OVERHEAD: usize = HEADER;
 }

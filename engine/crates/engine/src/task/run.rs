@@ -20,14 +20,9 @@ use coffer_plan::{
 };
 use coffer_proto::{
     plan::{Fragment, partitioning, sink},
-    wire::{
-        CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage,
-        TaskMetrics,
-    },
+    wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage, TaskMetrics},
 };
-use coffer_sealing::{
-    Attempt, Partition, SessionId, StageId, StreamTarget, identity, seal_message,
-};
+use coffer_sealing::{Attempt, Partition, SessionId, StageId, StreamTarget, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr::expressions::Literal;
@@ -44,12 +39,7 @@ use super::{
     out::Out,
     sink::{DirectSink, ShuffleSink, SinkError},
 };
-use crate::{
-    channel::raised,
-    enclave::Enclave,
-    session::Session,
-    wire::PROTOCOL,
-};
+use crate::{channel::raised, enclave::Enclave, session::Session, wire::PROTOCOL};
 
 /// Rows of a batch inside the engine.
 const BATCH_ROWS: usize = 8192;
@@ -87,10 +77,7 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
         Err(error) => return outcome_of(&error, None),
     };
     let work = AssertUnwindSafe(work(enclave, start, link, place, &session));
-    let result = work
-        .catch_unwind()
-        .await
-        .unwrap_or(Err(TaskError::Panicked));
+    let result = work.catch_unwind().await.unwrap_or(Err(TaskError::Panicked));
     match result {
         Ok(mut done) => {
             if let Some(counters) = &mut done.counters {
@@ -113,8 +100,7 @@ fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
         // The code is one of a fixed list and holds no value; the text stays sealed.
         tracing::warn!(stage = %place.stage, partition = %place.partition, "a task failed");
         let identity = identity::error(place.session, place.stage, place.partition);
-        sealed_error =
-            seal_message(&session.key, &identity, &detail.encode_to_vec()).unwrap_or_default();
+        sealed_error = seal_message(&session.key, &identity, &detail.encode_to_vec()).unwrap_or_default();
     }
     Outcome::Failed(Failed {
         code: code.to_owned(),
@@ -123,11 +109,7 @@ fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
 }
 
 /// Finds the task's session, and asks for its keys if they are not here.
-async fn admit(
-    enclave: &Enclave,
-    start: &Start,
-    link: &Arc<Link>,
-) -> Result<(Place, Arc<Session>), TaskError> {
+async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Place, Arc<Session>), TaskError> {
     if start.protocol != PROTOCOL {
         return Err(TaskError::Version(start.protocol));
     }
@@ -210,8 +192,13 @@ async fn work(
         HashMap::new(),
         enclave.runtime(),
     );
-    let mut attempt =
-        Attempt::begin(&session.key, place.session, task.execution, place.stage, place.partition)?;
+    let mut attempt = Attempt::begin(
+        &session.key,
+        place.session,
+        task.execution,
+        place.stage,
+        place.partition,
+    )?;
     let mut sink = TaskSink::new(enclave, session, &task, &plan, link, &expressions, &mut attempt)?;
     let mut rows = plan.execute(partition, Arc::new(context))?;
     while let Some(batch) = rows.next().await {
@@ -224,7 +211,16 @@ async fn work(
     let streams = sink.finish().await?;
 
     let metrics = since(&before, &plan.metrics(partition));
-    done(session, &task, link, attempt.id().as_bytes(), streams, &metrics, &opened, &bytes_read)
+    done(
+        session,
+        &task,
+        link,
+        attempt.id().as_bytes(),
+        streams,
+        &metrics,
+        &opened,
+        &bytes_read,
+    )
 }
 
 #[allow(clippy::too_many_arguments)] // one place, one use
@@ -261,14 +257,8 @@ fn done(
         .collect();
     let crossed = &link.crossed;
     Ok(Done {
-        sealed_commit: seal_message(&session.key, &commit_identity, &commit.encode_to_vec())?
-            .into(),
-        sealed_metrics: seal_message(
-            &session.key,
-            &metrics_identity,
-            &TaskMetrics { nodes }.encode_to_vec(),
-        )?
-        .into(),
+        sealed_commit: seal_message(&session.key, &commit_identity, &commit.encode_to_vec())?.into(),
+        sealed_metrics: seal_message(&session.key, &metrics_identity, &TaskMetrics { nodes }.encode_to_vec())?.into(),
         counters: Some(Counters {
             // The message that carries these counts is one more.
             crossings: crossed.messages.load(Ordering::Relaxed) + 1,
@@ -313,11 +303,7 @@ fn expressions(task: &Assignment) -> Result<CompileContext, TaskError> {
     }))
 }
 
-fn plan(
-    session: &Session,
-    task: &Assignment,
-    expressions: &CompileContext,
-) -> Result<Arc<Plan>, TaskError> {
+fn plan(session: &Session, task: &Assignment, expressions: &CompileContext) -> Result<Arc<Plan>, TaskError> {
     if let Some(plan) = session.plan(&task.plan_key) {
         return Ok(plan);
     }
@@ -360,13 +346,7 @@ fn inputs(
         let reservation = MemoryConsumer::new(format!("input {id}"))
             .with_can_spill(true)
             .register(&enclave.runtime().memory_pool);
-        let demux = Demux::new(
-            spec,
-            Arc::clone(link),
-            reservation,
-            enclave.spill(),
-            Arc::clone(opened),
-        )?;
+        let demux = Demux::new(spec, Arc::clone(link), reservation, enclave.spill(), Arc::clone(opened))?;
         inputs.insert(id, TaskInput::Streams(demux));
     }
     Ok(inputs)

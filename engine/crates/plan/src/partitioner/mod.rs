@@ -103,14 +103,11 @@ impl Partitioner {
         self.targets
     }
 
-    /// Cuts a batch, targets ascending, without those that get nothing. With one target the batch passes as it is.
-    pub fn split(&mut self, batch: &RecordBatch) -> Result<Vec<Portion>> {
-        if batch.num_rows() == 0 {
-            return Ok(vec![]);
-        }
+    /// The target of each row of a batch, for a caller that gathers the rows of many batches itself.
+    pub fn targets_of(&mut self, batch: &RecordBatch) -> Result<&[u32]> {
         self.of_row.clear();
         match &mut self.way {
-            Way::Single => return Ok(vec![Portion { target: 0, rows: batch.clone() }]),
+            Way::Single => self.of_row.resize(batch.num_rows(), 0),
             Way::Hash { keys, hash } => {
                 let columns = keys
                     .iter()
@@ -126,6 +123,18 @@ impl Partitioner {
             }
             Way::Range(ranges) => ranges.targets(batch, &mut self.of_row)?,
         }
+        Ok(&self.of_row)
+    }
+
+    /// Cuts a batch, targets ascending, without those that get nothing. With one target the batch passes as it is.
+    pub fn split(&mut self, batch: &RecordBatch) -> Result<Vec<Portion>> {
+        if batch.num_rows() == 0 {
+            return Ok(vec![]);
+        }
+        if matches!(self.way, Way::Single) {
+            return Ok(vec![Portion { target: 0, rows: batch.clone() }]);
+        }
+        self.targets_of(batch)?;
         cut(batch, &self.of_row, self.targets)
     }
 }

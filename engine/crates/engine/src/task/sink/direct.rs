@@ -24,9 +24,8 @@ pub(crate) struct DirectSink {
 
 impl DirectSink {
     pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef) -> Self {
-        let coalescer = (!schema.fields().is_empty()).then(|| {
-            BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2))
-        });
+        let coalescer = (!schema.fields().is_empty())
+            .then(|| BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2)));
         Self {
             out,
             stream: StreamWriter::new(sealer),
@@ -51,18 +50,13 @@ impl DirectSink {
             self.send_completed().await?;
         }
         let (stream, encoder) = (&mut self.stream, &mut self.encoder);
-        self.out
-            .append(0, |out| stream.seal(encoder, None, true, out))?;
+        self.out.append(0, |out| stream.seal(encoder, None, true, out))?;
         self.out.flush().await?;
         Ok(vec![self.stream.count()])
     }
 
     async fn send_completed(&mut self) -> Result<(), SinkError> {
-        while let Some(batch) = self
-            .coalescer
-            .as_mut()
-            .and_then(BatchCoalescer::next_completed_batch)
-        {
+        while let Some(batch) = self.coalescer.as_mut().and_then(BatchCoalescer::next_completed_batch) {
             self.send(&batch).await?;
         }
         Ok(())

@@ -141,9 +141,7 @@ impl ShuffleSink {
             let before = target.sealed.len();
             let mut pieces = places.chunks(step).peekable();
             if pieces.peek().is_none() && last {
-                target
-                    .stream
-                    .seal(&mut self.encoder, None, true, &mut target.sealed)?;
+                target.stream.seal(&mut self.encoder, None, true, &mut target.sealed)?;
             }
             while let Some(piece) = pieces.next() {
                 let rows = interleave_record_batch(&batches, piece)?;

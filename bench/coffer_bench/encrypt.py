@@ -15,7 +15,6 @@ from pathlib import Path
 from coffer.workload import tpch
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver
-
 from coffer_bench.report import Measured
 
 NAME = "encrypt"

@@ -77,6 +77,7 @@ def _machine() -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     import pyspark
+
     from coffer import __version__, find_binary
 
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]

@@ -10,7 +10,6 @@ from coffer.workload import tpch
 from coffer.workload.answers import Answer, difference
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver
-
 from coffer_bench.report import Measured
 
 # The same for both sides. Coffer's engine has its memory beside the JVM's; each side's JVM has the same.

@@ -5,7 +5,6 @@ All ports are chosen by the system, all files lie under one folder, and what was
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import subprocess
@@ -13,6 +12,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from coffer.workload.processes import below
 
 _DEADLINE = 60.0  # seconds for a daemon to say that it is up
 
@@ -61,12 +62,11 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """The process ids of the executors that run now."""
-        parents = {daemon.pid for daemon in self._daemons}
-        return sorted(pid for pid in _descendants(parents) if "CoarseGrainedExecutorBackend" in _command(pid))
+        return below({daemon.pid for daemon in self._daemons}, "CoarseGrainedExecutorBackend")
 
     def engines(self) -> list[int]:
         """The process ids of the engines beside those executors."""
-        return sorted(pid for pid in _descendants(set(self.executors())) if "coffer-engine" in _command(pid))
+        return below(set(self.executors()), "coffer-engine")
 
     def stop(self) -> None:
         """Ends workers, then the master."""
@@ -121,28 +121,3 @@ class Cluster:
                 break
             time.sleep(0.1)
         raise ClusterFailed(f"a Spark daemon did not come up; see {log}")
-
-
-def _descendants(roots: set[int]) -> set[int]:
-    """All processes below `roots`, by the parents that /proc tells of."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(after_name[1]), []).append(int(entry.name))
-    found: set[int] = set()
-    pending = list(roots)
-    while pending:
-        for child in children.get(pending.pop(), []):
-            if child not in found:
-                found.add(child)
-                pending.append(child)
-    return found
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""

@@ -71,6 +71,11 @@ class Driver:
             self.stop()
             raise
 
+    @property
+    def pid(self) -> int:
+        """The child's process id; the driver's JVM and, in local mode, the engines are below it."""
+        return self._process.pid
+
     def query(self, sql: str, conf: dict[str, str] | None = None) -> Answer:
         """Runs a query and fetches all rows; `seconds` covers planning, run and fetch."""
         return Answer.from_json(self._ask({"op": "query", "sql": sql, "conf": conf or {}}))

@@ -1,0 +1,108 @@
+"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coffer.workload import data, tpch
+from coffer.workload.answers import Answer
+from coffer.workload.cluster import Cluster
+from coffer.workload.owner import Owner
+from coffer.workload.runner import Driver
+
+TPCH_SCALE = "0.1"
+TPCH_TABLES = ("lineitem", "orders", "customer", "part", "partsupp")
+
+# Small inputs must still be several partitions, or nothing is shuffled.
+CONF = {"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "1024"}
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run's folder."""
+    return tmp_path_factory.mktemp("coffer")
+
+
+@pytest.fixture(scope="session")
+def plain_tables(base: Path) -> dict[str, Path]:
+    """Generated tables and TPC-H's single tables, as plain Parquet."""
+    return {**data.write(base / "plain"), **{name: tpch.data(TPCH_SCALE)[name] for name in TPCH_TABLES}}
+
+
+@pytest.fixture(scope="session")
+def owner(base: Path) -> Owner:
+    return Owner.create(base / "trusted")
+
+
+@pytest.fixture(scope="session")
+def sealed_tables(base: Path, owner: Owner, plain_tables: dict[str, Path]) -> dict[str, Path]:
+    """The same tables, sealed by `owner`."""
+    return owner.encrypt(plain_tables, base / "sealed")
+
+
+@pytest.fixture(scope="session")
+def plain(base: Path, plain_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Plaintext Spark as it comes, in local mode."""
+    with Driver(plain_tables, sealed=False, log=base / "plain.log", conf=CONF) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def sealed(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Coffer in local mode."""
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=base / "sealed.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=CONF,
+    ) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def cluster(base: Path) -> Iterator[Cluster]:
+    """A standalone master with two workers on loopback."""
+    with Cluster(base / "cluster") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def clustered(base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Coffer on the cluster: executors in processes of their own, each with its own engine."""
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=base / "clustered.log",
+        master=cluster.master,
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf={**CONF, "spark.executor.memory": "768m", "spark.cores.max": "2"},
+    ) as driver:
+        yield driver
+
+
+class Expected:
+    """Plaintext Spark's answers, each asked for once."""
+
+    def __init__(self, plain: Driver) -> None:
+        self._plain = plain
+        self._known: dict[tuple[str, str], Answer] = {}
+
+    def answer(self, sql: str, ansi: str = "on") -> Answer:
+        if (sql, ansi) not in self._known:
+            self._known[sql, ansi] = self._plain.query(sql, ansi_conf(ansi))
+        return self._known[sql, ansi]
+
+
+@pytest.fixture(scope="session")
+def expected(plain: Driver) -> Expected:
+    return Expected(plain)
+
+
+def ansi_conf(ansi: str) -> dict[str, str]:
+    return {"spark.sql.ansi.enabled": "true" if ansi == "on" else "false"}

@@ -27,7 +27,7 @@ def test_environment_wins(programs: Path) -> None:
 
 def test_a_wrong_setting_is_an_error_with_a_hint(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFFER_BIN", str(programs / "nowhere"))
-    with pytest.raises(coffer.CofferNotFound, match="COFFER_BIN points to .*\nhint: "):
+    with pytest.raises(coffer.CofferNotFound, match=r"COFFER_BIN points to .*\nhint: "):
         coffer.find_binary("coffer")
 
 

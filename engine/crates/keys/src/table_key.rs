@@ -20,7 +20,7 @@ impl TableId {
 
     /// From the 16 bytes of a message or file.
     pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
-        Ok(Self(bytes.try_into().map_err(|_| Error::IdLength {
+        Ok(Self(bytes.try_into().map_err(|_| Error::WrongLength {
             want: 16,
             got: bytes.len(),
         })?))
@@ -49,7 +49,7 @@ impl FromStr for TableId {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut bytes = [0; 16];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::IdLength {
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::WrongLength {
             want: 16,
             got: text.len() / 2,
         })?;

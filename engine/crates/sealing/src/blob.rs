@@ -31,11 +31,22 @@ pub(crate) fn append_blob(
     plain: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
+    append_with_id(root, label, parts, MessageId::draw()?, plain, out)
+}
+
+/// The id is drawn above, always; only the making of test vectors gives one.
+pub(crate) fn append_with_id(
+    root: &DerivationKey,
+    label: &str,
+    parts: &[&[u8]],
+    id: MessageId,
+    plain: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
     let length = plain.len().saturating_add(OVERHEAD);
     if length > MAX_FRAME_LEN {
         return Err(Error::TooLong { length });
     }
-    let id = MessageId::draw()?;
     let mut header = [0; HEADER_LEN];
     for (to, from) in header.iter_mut().zip(MAGIC.into_iter().chain(*id.as_bytes())) {
         *to = from;

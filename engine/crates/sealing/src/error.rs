@@ -38,10 +38,10 @@ pub enum Error {
     /// A frame's writer removed bytes that were in the buffer before it.
     #[error("the frame's writer shortened the buffer it was to append to")]
     BufferShortened,
-    /// An id of the wrong length.
-    #[error("an id of {got} bytes came, {want} are needed")]
-    IdLength {
-        /// Bytes that an id of this type has.
+    /// An id or key of the wrong length.
+    #[error("{got} bytes came where {want} are needed")]
+    WrongLength {
+        /// Bytes that are needed.
         want: usize,
         /// Bytes that came.
         got: usize,
@@ -119,7 +119,7 @@ impl Error {
             | Error::SealedAfterLast
             | Error::TargetTaken
             | Error::BufferShortened => Fault::Caller,
-            Error::IdLength { .. }
+            Error::WrongLength { .. }
             | Error::Truncated { .. }
             | Error::Trailing { .. }
             | Error::BadMagic
@@ -148,7 +148,7 @@ impl Error {
             Error::SealedAfterLast => "sealed_after_last",
             Error::TargetTaken => "target_taken",
             Error::BufferShortened => "buffer_shortened",
-            Error::IdLength { .. } => "id_length",
+            Error::WrongLength { .. } => "wrong_length",
             Error::Truncated { .. } => "truncated",
             Error::Trailing { .. } => "trailing",
             Error::BadMagic => "bad_magic",

@@ -18,7 +18,7 @@ macro_rules! random_id {
 
             /// From 16 bytes that a peer sent.
             pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
-                let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| Error::IdLength { want: 16, got: bytes.len() })?;
+                let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| Error::WrongLength { want: 16, got: bytes.len() })?;
                 Ok(Self(bytes))
             }
 

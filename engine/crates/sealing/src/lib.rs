@@ -47,3 +47,6 @@ pub use schedule::{DerivationKey, SessionKey};
 pub use secret::{Secret, fill_random};
 pub use spill::{SpillKey, SpillReader, SpillWriter};
 pub use stream::{Attempt, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget};
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ impl MessageIdentity {
         self.purpose
     }
 
-    fn parts(&self) -> Vec<&[u8]> {
+    pub(crate) fn parts(&self) -> Vec<&[u8]> {
         self.place.iter().map(Vec::as_slice).collect()
     }
 }

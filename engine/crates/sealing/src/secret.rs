@@ -34,7 +34,7 @@ impl<const N: usize> Secret<N> {
     pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
         let mut secret = Self(Box::new(Zeroizing::new([0; N])));
         if bytes.len() != N {
-            return Err(Error::IdLength {
+            return Err(Error::WrongLength {
                 want: N,
                 got: bytes.len(),
             });

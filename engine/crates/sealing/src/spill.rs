@@ -19,8 +19,12 @@ pub struct SpillKey {
 impl SpillKey {
     /// A fresh key, for a new file.
     pub fn generate() -> Result<Self, Error> {
-        let drawn = Secret::generate()?;
-        let secret = DerivationKey::new("spill", &drawn).derive("chunks", &[])?;
+        Self::from_drawn(&Secret::generate()?)
+    }
+
+    /// The bytes are drawn above, always; only the making of test vectors gives them.
+    pub(crate) fn from_drawn(drawn: &Secret<32>) -> Result<Self, Error> {
+        let secret = DerivationKey::new("spill", drawn).derive("chunks", &[])?;
         Ok(Self { secret, written: false })
     }
 

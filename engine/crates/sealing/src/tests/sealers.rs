@@ -1,0 +1,163 @@
+//! What sealers and openers refuse, and what they leave behind.
+
+use super::{attempt, key, session};
+use crate::{
+    Attempt, AttemptId, Error, ExecutionId, MAX_FRAME_LEN, Partition, Secret, StageId, StreamIdentity, StreamOpener,
+    StreamSealer, StreamTarget, frame::OVERHEAD, identity, seal_message,
+};
+
+fn begin() -> Attempt {
+    Attempt::begin(&key(1), session(2), ExecutionId(1), StageId(3), Partition(4)).unwrap()
+}
+
+fn sealer() -> StreamSealer {
+    begin().sealer(StreamTarget::Shuffle(0)).unwrap()
+}
+
+fn opener(sealer: &StreamSealer) -> StreamOpener {
+    StreamOpener::new(&key(1), *sealer.identity()).unwrap()
+}
+
+#[test]
+fn an_attempt_seals_each_target_once() {
+    let mut run = begin();
+    assert!(run.sealer(StreamTarget::Shuffle(0)).is_ok());
+    assert!(run.sealer(StreamTarget::Shuffle(1)).is_ok());
+    assert_eq!(run.sealer(StreamTarget::Shuffle(0)).err(), Some(Error::TargetTaken));
+    assert_ne!(run.id(), begin().id());
+}
+
+#[test]
+fn nothing_is_sealed_after_the_last_frame() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    sealer.seal(b"a", true, &mut out).unwrap();
+    let before = out.clone();
+    assert_eq!(sealer.seal(b"b", true, &mut out), Err(Error::SealedAfterLast));
+    assert_eq!(out, before);
+    assert!(sealer.is_finished());
+}
+
+#[test]
+fn a_failed_frame_leaves_buffer_and_counter() {
+    let (mut sealer, mut out) = (sealer(), b"before".to_vec());
+    let failed: Result<(), Error> = sealer.seal_with(false, &mut out, |out| {
+        out.extend_from_slice(b"secret");
+        Err(Error::Randomness)
+    });
+    assert_eq!(
+        (failed, out.as_slice(), sealer.frames()),
+        (Err(Error::Randomness), b"before".as_slice(), 0)
+    );
+    let shortened = sealer.seal_with(false, &mut out, |out| {
+        out.truncate(2);
+        Ok::<(), Error>(())
+    });
+    assert_eq!((shortened, sealer.frames()), (Err(Error::BufferShortened), 0));
+    out.clear();
+    sealer.seal(b"whole", true, &mut out).unwrap();
+    assert_eq!(opener(&sealer).open(out).unwrap().plain(), b"whole");
+}
+
+#[test]
+fn too_long_is_refused_before_sealing() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    let plain = vec![0; MAX_FRAME_LEN - OVERHEAD + 1];
+    assert_eq!(
+        sealer.seal(&plain, false, &mut out),
+        Err(Error::TooLong {
+            length: MAX_FRAME_LEN + 1
+        })
+    );
+    assert!(out.is_empty());
+    sealer.seal(&plain[1..], true, &mut out).unwrap();
+    assert_eq!(out.len(), MAX_FRAME_LEN);
+    assert_eq!(
+        opener(&sealer).open(out).unwrap().plain().len(),
+        MAX_FRAME_LEN - OVERHEAD
+    );
+    let message = seal_message(
+        &key(1),
+        &identity::fragment(session(1), StageId(1)),
+        &vec![0; MAX_FRAME_LEN],
+    );
+    assert!(matches!(message, Err(Error::TooLong { .. })));
+}
+
+#[test]
+fn after_a_refusal_nothing_opens() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    sealer.seal(b"a", true, &mut out).unwrap();
+    let mut opener = opener(&sealer);
+    let mut altered = out.clone();
+    *altered.last_mut().unwrap() ^= 1;
+    assert_eq!(opener.open(altered).err(), Some(Error::Unauthentic));
+    assert_eq!(opener.open(out).err(), Some(Error::Refused));
+    assert_eq!(opener.finish(), Err(Error::Refused));
+}
+
+#[test]
+fn bytes_behind_a_frame_are_refused() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    sealer.seal(b"a", true, &mut out).unwrap();
+    out.push(0);
+    assert_eq!(opener(&sealer).open(out).err(), Some(Error::Trailing { extra: 1 }));
+}
+
+#[test]
+fn frames_open_in_the_callers_buffer() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    sealer.seal(b"in place", true, &mut out).unwrap();
+    let opened = opener(&sealer).open(out.as_mut_slice()).unwrap();
+    assert!(opened.is_last());
+    let (buffer, range) = opened.into_parts();
+    assert_eq!(&buffer[range], b"in place");
+}
+
+#[test]
+fn domains_labels_and_parts_all_count() {
+    let secret = Secret::from_bytes([1; 32]);
+    let root = crate::DerivationKey::new("one", &secret);
+    let derived = root.derive("ab", &[b"c"]).unwrap();
+    let others = [
+        crate::DerivationKey::new("two", &secret).derive("ab", &[b"c"]),
+        root.derive("a", &[b"bc"]),
+        root.derive("abc", &[]),
+        root.derive("ab", &[b"c", b""]),
+        root.derive("ab", &[b"d"]),
+    ];
+    assert!(derived.ct_eq(&root.derive("ab", &[b"c"]).unwrap()));
+    for other in others {
+        assert!(!derived.ct_eq(&other.unwrap()));
+    }
+}
+
+#[test]
+fn ids_print_as_hex_and_know_their_length() {
+    assert_eq!(attempt(0xab).to_string(), "ab".repeat(16));
+    assert_eq!(
+        AttemptId::from_slice(&[0; 15]),
+        Err(Error::WrongLength { want: 16, got: 15 })
+    );
+    assert!(matches!(
+        Secret::<32>::from_slice(&[0; 33]),
+        Err(Error::WrongLength { want: 32, got: 33 })
+    ));
+}
+
+#[test]
+fn the_partitioning_key_is_the_sessions() {
+    let here = key(1).partitioning_key(session(1)).unwrap();
+    assert!(here.ct_eq(&key(1).partitioning_key(session(1)).unwrap()));
+    assert!(!here.ct_eq(&key(1).partitioning_key(session(2)).unwrap()));
+    assert!(!here.ct_eq(&key(2).partitioning_key(session(1)).unwrap()));
+}
+
+#[test]
+fn hosts_fault_has_a_hint_and_a_code() {
+    let _: StreamIdentity = *sealer().identity();
+    assert_eq!(
+        (Error::Unauthentic.fault(), Error::Unauthentic.code()),
+        (crate::Fault::Host, "unauthentic")
+    );
+    assert!(Error::Unauthentic.hint().is_some());
+}

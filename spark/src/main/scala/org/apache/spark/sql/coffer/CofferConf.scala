@@ -1,0 +1,34 @@
+package org.apache.spark.sql.coffer
+
+import org.apache.spark.SparkConf
+
+/** The plugin's settings. None of them is a secret: SparkConf travels to every executor. */
+object CofferConf {
+  val HOME = "spark.coffer.home"
+  val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
+  val CLIENT_PATH = "spark.coffer.client.path"
+  val ENGINE_PATH = "spark.coffer.engine.path"
+  val ENGINE_ADDRESS = "spark.coffer.engine.address"
+  val ENGINE_MEMORY = "spark.coffer.engine.memory"
+  val ENGINE_EVIDENCE = "spark.coffer.engine.evidence"
+  val EVENT_LOG_TRUSTED = "spark.coffer.eventLog.trustedDir"
+  val ALLOW_CLASSES = "spark.coffer.driver.allowClasses"
+  val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
+
+  /** What the driver's plugin hands to its executors' plugin at start. */
+  val APPLICATION = "application"
+  val OWNER_KEY = "ownerKey"
+
+  val PROTOCOL = 1
+
+  val DEFAULT_ENGINE_MEMORY = "2GiB"
+  val DEFAULT_SCAN_TARGET_BYTES: Long = 64L << 20
+
+  def isLocal(conf: SparkConf): Boolean = {
+    val master = conf.get("spark.master", "")
+    master == "local" || master.startsWith("local[")
+  }
+
+  /** Executors in processes of their own on this machine, for tests: they inherit the driver's environment. */
+  def isLocalCluster(conf: SparkConf): Boolean = conf.get("spark.master", "").startsWith("local-cluster[")
+}

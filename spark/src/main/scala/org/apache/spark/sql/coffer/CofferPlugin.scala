@@ -1,0 +1,64 @@
+package org.apache.spark.sql.coffer
+
+import java.util.{Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkContext, TaskFailedReason}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.sql.coffer.driver.{CofferDriver, DeserializationFilter, Guards}
+import org.apache.spark.sql.coffer.executor.CofferExecutor
+import org.apache.spark.sql.internal.SQLConf
+
+/** `spark.plugins=org.apache.spark.sql.coffer.CofferPlugin`: engines beside the driver and beside each executor. */
+class CofferPlugin extends SparkPlugin {
+  override def driverPlugin(): DriverPlugin = new CofferDriverPlugin
+  override def executorPlugin(): ExecutorPlugin = new CofferExecutorPlugin
+}
+
+private final class CofferDriverPlugin extends DriverPlugin {
+  private var driver: Option[CofferDriver] = None
+
+  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+    Guards.check(sc.conf)
+    DeserializationFilter.install(sc.conf)
+    explainToo(sc)
+    val started = CofferDriver.start(sc)
+    driver = Some(started)
+    Map(
+      CofferConf.APPLICATION -> started.application,
+      CofferConf.OWNER_KEY -> CofferDriver.encode(started.welcome.getOwnerKey)).asJava
+  }
+
+  /** EXPLAIN shows what is sealed, beside whatever else the user has asked it to show. */
+  private def explainToo(sc: SparkContext): Unit = {
+    val key = SQLConf.EXTENDED_EXPLAIN_PROVIDERS.key
+    val ours = classOf[CofferExplain].getName
+    val set = sc.conf.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
+    if (!set.contains(ours)) sc.conf.set(key, (set :+ ours).mkString(","))
+  }
+
+  override def receive(message: AnyRef): AnyRef = driver match {
+    case Some(d) => d.receive(message)
+    case None => Answer.Refused("COFFER_NOT_RUNNING", "the driver's plugin is not running", "")
+  }
+
+  override def shutdown(): Unit = {
+    driver.foreach(CofferDriver.stop)
+    driver = None
+  }
+}
+
+private final class CofferExecutorPlugin extends ExecutorPlugin {
+  private var executor: Option[CofferExecutor] = None
+
+  override def init(context: PluginContext, extra: JMap[String, String]): Unit =
+    executor = Some(CofferExecutor.start(context, extra.asScala.toMap))
+
+  override def onTaskFailed(reason: TaskFailedReason): Unit = ()
+
+  override def shutdown(): Unit = {
+    executor.foreach(CofferExecutor.stop)
+    executor = None
+  }
+}

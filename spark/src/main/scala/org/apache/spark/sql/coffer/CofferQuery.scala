@@ -1,0 +1,137 @@
+package org.apache.spark.sql.coffer
+
+import java.lang.ref.{Cleaner, WeakReference}
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalyst.expressions.ExprId
+import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.exec.SealedShuffle
+import org.apache.spark.sql.coffer.plan.Literals
+import org.apache.spark.sql.coffer.proto.wire.SealValue
+import org.apache.spark.sql.execution.ScalarSubquery
+
+/**
+ * What one QueryExecution has on the sealed side: a session of the client engine, drawn at first use, and the ids that are unique in
+ * it. The plan's nodes hold it, so it lives as long as the query's shuffles can be read; then the session is ended.
+ */
+final class CofferQuery private (val id: Long) extends Logging {
+  private val stages = new AtomicInteger()
+  private val objects = new AtomicInteger()
+  private val executions = new AtomicLong()
+  private val subqueryIds = new ConcurrentHashMap[ExprId, Integer]()
+  private val sealedValues = ConcurrentHashMap.newKeySet[Int]()
+  private val shuffles = new ConcurrentHashMap[Int, SealedShuffle]()
+  private val ending = new CofferQuery.Ending(id)
+
+  lazy val driver: CofferDriver = CofferDriver.get
+
+  lazy val session: ByteString = {
+    val session = driver.client.newSession()
+    ending.begin(driver, session)
+    CofferQuery.sessions.put(session, new WeakReference(this))
+    session
+  }
+
+  def nextStage(): Int = stages.incrementAndGet()
+  def nextObject(): Int = objects.incrementAndGet()
+
+  /** Shuffles are written once in a session, as execution 0; each run of a result is its own. */
+  def nextExecution(): Long = executions.incrementAndGet()
+
+  def subqueryId(subquery: ScalarSubquery): Int =
+    subqueryIds.computeIfAbsent(subquery.exprId, _ => Integer.valueOf(nextObject())).intValue
+
+  /** Seals a scalar subquery's value, once: it is the same for all fragments that name it. */
+  def sealValue(valueId: Int, subquery: ScalarSubquery): Unit = sealedValues.synchronized {
+    if (!sealedValues.contains(valueId)) {
+      val literal = Literals.of(subquery.eval(null), subquery.dataType) match {
+        case Right(l) => l
+        case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+      }
+      driver.client.sealValue(
+        SealValue.newBuilder.setSession(session).setId(valueId).setLiteral(literal).build())
+      sealedValues.add(valueId)
+    }
+  }
+
+  def register(shuffle: SealedShuffle): Unit = shuffles.put(shuffle.stage, shuffle)
+
+  /** The list of attempts of a shuffle that counts now, for a task that is repeated. */
+  def currentAttempts(stage: Int): ByteString = Option(shuffles.get(stage)) match {
+    case Some(shuffle) => shuffle.accepted().getSealedAttempts
+    case None => throw new CofferException("COFFER_STAGE", s"stage $stage is not of this query", "")
+  }
+
+  CofferQuery.cleaner.register(this, ending)
+}
+
+object CofferQuery extends Logging {
+
+  /** Set in the threads that run a query, so that its stages find it; a number that says nothing. */
+  val PROPERTY = "spark.coffer.query"
+
+  private val cleaner = Cleaner.create()
+  private val ids = new AtomicLong()
+  private val queries = new ConcurrentHashMap[Long, WeakReference[CofferQuery]]()
+  private val sessions = new ConcurrentHashMap[ByteString, WeakReference[CofferQuery]]()
+
+  def create(): CofferQuery = {
+    val query = new CofferQuery(ids.incrementAndGet())
+    queries.put(query.id, new WeakReference(query))
+    query
+  }
+
+  def current(sc: SparkContext): Option[CofferQuery] =
+    Option(sc.getLocalProperty(PROPERTY)).flatMap(_.toLongOption).flatMap(id => Option(queries.get(id))).flatMap(w =>
+      Option(w.get))
+
+  def required(sc: SparkContext): CofferQuery = current(sc).getOrElse(throw new CofferException(
+    "COFFER_NO_QUERY",
+    "a part of a sealed plan was run outside of its query",
+    "use collect, show, toLocalIterator, coffer.to_arrow or coffer.to_pandas"))
+
+  def bySession(session: ByteString): Option[CofferQuery] =
+    Option(sessions.get(session)).flatMap(w => Option(w.get))
+
+  /** Runs `body` as part of the query that is running, or else of `own` (subqueries belong to their query). */
+  def within[T](sc: SparkContext, own: CofferQuery)(body: => T): T =
+    if (current(sc).isDefined) body
+    else {
+      val before = sc.getLocalProperty(PROPERTY)
+      sc.setLocalProperty(PROPERTY, own.id.toString)
+      try body
+      finally sc.setLocalProperty(PROPERTY, before)
+    }
+
+  def refusal(reasons: Seq[String]): CofferException = new CofferException(
+    "COFFER_UNSUPPORTED",
+    if (reasons.size == 1) s"this query cannot run sealed: ${reasons.head}"
+    else reasons.mkString("this query cannot run sealed:\n  - ", "\n  - ", ""),
+    "rewrite this part of the query, or run it on the result at home")
+
+  /** Must not refer to its query, or that would never be unreachable. */
+  private final class Ending(id: Long) extends Runnable {
+    @volatile private var begun: Option[(CofferDriver, ByteString)] = None
+
+    def begin(driver: CofferDriver, session: ByteString): Unit = begun = Some((driver, session))
+
+    override def run(): Unit = {
+      queries.remove(id)
+      begun.foreach { case (driver, session) =>
+        sessions.remove(session)
+        try driver.client.endSession(session)
+        catch { case NonFatal(e) => logDebug("a session was not ended; it ends with the client engine", e) }
+      }
+    }
+  }
+
+  private[coffer] def liveSessions: Int = sessions.asScala.size
+}

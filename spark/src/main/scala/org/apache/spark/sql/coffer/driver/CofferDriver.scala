@@ -1,0 +1,136 @@
+package org.apache.spark.sql.coffer.driver
+
+import java.nio.file.Path
+import java.util.{Base64, UUID}
+import java.util.concurrent.{ConcurrentHashMap, ExecutorService}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer._
+import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
+import org.apache.spark.sql.coffer.wire.{ClientEngine, EngineProcess}
+import org.apache.spark.util.ThreadUtils
+
+/** The driver's half of the plugin: the client engine beside it, and a desk that answers executors. One for each SparkContext. */
+final class CofferDriver private (
+    val application: String,
+    process: EngineProcess,
+    val client: ClientEngine,
+    val welcome: Welcome)
+    extends AutoCloseable
+    with Logging {
+
+  private val workers: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-driver", 16)
+  private val tickets = new AtomicLong()
+  private val answers = new ConcurrentHashMap[Long, Answer]()
+  @volatile private var simulated = false
+
+  /** Whether an engine was admitted on simulated evidence. */
+  def simulatedEvidence: Boolean = simulated
+
+  /** Runs in the plugin endpoint's only thread: never waits for the client engine. */
+  def receive(message: Any): AnyRef = message match {
+    case ask: Ask =>
+      val ticket = Ticket(tickets.incrementAndGet())
+      answers.put(ticket.id, Answer.NotYet)
+      workers.execute(() => answers.put(ticket.id, answerTo(ask)))
+      ticket
+    case Poll(ticket) =>
+      answers.get(ticket.id) match {
+        case null => Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
+        case Answer.NotYet => Answer.NotYet
+        case answer =>
+          answers.remove(ticket.id)
+          answer
+      }
+    case _ => Answer.Refused("COFFER_RPC", "a message of unknown kind", "use one build of the jar on all nodes")
+  }
+
+  private def answerTo(ask: Ask): Answer =
+    try ask match {
+        case Ask.NewChallenge() => Answer.Bytes(client.newChallenge().toByteArray)
+        case Ask.Admit(evidence, challenge) =>
+          val admitted = client.admitEngine(
+            AdmitEngine.newBuilder
+              .setEvidence(ByteString.copyFrom(evidence))
+              .setChallenge(ByteString.copyFrom(challenge))
+              .build())
+          if (admitted.getSimulated) {
+            if (!simulated) logWarning("Engines run on simulated evidence: nothing proves what code they are.")
+            simulated = true
+          }
+          Answer.Bytes(admitted.getEngineIdBytes.toByteArray)
+        case Ask.Keys(session, engineId) =>
+          val release = client.releaseKeys(
+            ReleaseKeys.newBuilder.setSession(ByteString.copyFrom(session)).setEngineId(engineId).build())
+          Answer.Bytes(release.toByteArray)
+        case Ask.Attempts(session, producers) =>
+          CofferQuery.bySession(ByteString.copyFrom(session)) match {
+            case Some(query) => Answer.Many(producers.map(query.currentAttempts(_).toByteArray))
+            case None => Answer.Refused("COFFER_SESSION_ENDED", "the query of this task has ended", "")
+          }
+      }
+    catch {
+      case e: CofferException => Answer.Refused(e.code, e.plain, e.hint)
+      case NonFatal(e) =>
+        logWarning("A request of an executor failed", e)
+        Answer.Refused("COFFER_DRIVER", "the driver could not answer an executor; see its log", "")
+    }
+
+  override def close(): Unit = {
+    workers.shutdownNow()
+    client.close()
+    process.close()
+  }
+}
+
+object CofferDriver extends Logging {
+  @volatile private var running: Option[CofferDriver] = None
+
+  /** The plugin of this JVM's SparkContext. */
+  def get: CofferDriver = running.getOrElse(throw new CofferException(
+    "COFFER_NOT_RUNNING",
+    "the Coffer plugin is not running in this driver",
+    "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
+
+  def running_? : Boolean = running.isDefined
+
+  def start(sc: SparkContext): CofferDriver = {
+    val conf = sc.conf
+    val application = s"coffer-${UUID.randomUUID}"
+    val binary =
+      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
+    val arguments = conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
+      conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
+    val process = EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
+    try {
+      val client = new ClientEngine(process.address, () => process.epitaph)
+      val welcome = client.hello(
+        Hello.newBuilder
+          .setProtocol(CofferConf.PROTOCOL)
+          .setApplication(application)
+          .setClusterDeployMode(sc.deployMode == "cluster")
+          .setLocalMaster(CofferConf.isLocal(conf))
+          .build())
+      val driver = new CofferDriver(application, process, client, welcome)
+      running = Some(driver)
+      driver
+    } catch {
+      case e: Throwable =>
+        process.close()
+        throw e
+    }
+  }
+
+  def stop(driver: CofferDriver): Unit = {
+    if (running.contains(driver)) running = None
+    driver.close()
+  }
+
+  private[coffer] def encode(bytes: ByteString): String = Base64.getEncoder.encodeToString(bytes.toByteArray)
+}

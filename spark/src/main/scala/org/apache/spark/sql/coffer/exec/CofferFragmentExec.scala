@@ -1,0 +1,99 @@
+package org.apache.spark.sql.coffer.exec
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.plan.Context
+import org.apache.spark.sql.execution._
+
+/**
+ * The part of a plan between two exchanges, which runs as one fragment. Spark's own nodes stay inside as the template that is
+ * translated when the stage is sealed; to Spark's later rules only the inputs are children and only the subqueries are expressions.
+ *
+ * @param leaves the template's nodes that `inputs` stand for, position by position
+ */
+case class CofferFragmentExec(
+    template: SparkPlan,
+    leaves: Seq[SparkPlan],
+    inputs: Seq[SparkPlan],
+    subqueryExpressions: Seq[Expression])
+    extends SparkPlan {
+
+  override def nodeName: String = "CofferFragment"
+  override def output: Seq[Attribute] = template.output
+  override def outputPartitioning: Partitioning = template.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = template.outputOrdering
+  override def children: Seq[SparkPlan] = inputs
+  override def references = template.references
+  override def producedAttributes = outputSet
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): CofferFragmentExec =
+    copy(inputs = newChildren)
+  override protected def doCanonicalize(): SparkPlan = template.canonicalized
+  override protected def stringArgs: Iterator[Any] = Iterator(operators.mkString(" ← "))
+
+  /** Operators from the top down, for EXPLAIN and the UI. */
+  def operators: Seq[String] = template.collect {
+    case p if !leaves.exists(_ eq p) && reachable(p) => p.nodeName
+  }
+  private def reachable(p: SparkPlan): Boolean = !leaves.exists(l => l.exists(_ eq p))
+
+  /** The plan as it stands now for a node of the template: exchanges may have been replaced by reused ones since. */
+  private def current(plan: SparkPlan): SparkPlan =
+    leaves.indexWhere(_ eq plan) match {
+      case -1 => plan
+      case i => inputs(i)
+    }
+
+  @transient private lazy val resolver = new FragmentLeaves(current)
+
+  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId)
+
+  def layout: Vector[Part] = resolver.layout(template)
+
+  /** The exchange behind a leaf, and how many partitions are read of it. */
+  def read(leaf: SparkPlan): (CofferShuffleExchangeExec, Int) = current(leaf) match {
+    case ShuffleRead(exchange, specs) => (exchange, specs.size)
+    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed shuffle"))
+  }
+
+  def subquery(of: ScalarSubquery): ScalarSubquery = subqueryExpressions.collectFirst {
+    case s: ScalarSubquery if s.exprId == of.exprId => s
+  }.getOrElse(of)
+
+  /** Waits for what must be known before the stage can be sealed: subqueries' values and the inputs' commits. */
+  def ready(): Unit = executeQuery {
+    val exchanges = leaves.map(current).collect { case ShuffleRead(exchange, _) => exchange }
+    exchanges.foreach(_.submitShuffleJob())
+    exchanges.foreach(_.awaitWritten())
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+object CofferFragmentExec {
+
+  def of(template: SparkPlan, isInput: SparkPlan => Boolean): CofferFragmentExec = {
+    val leaves = Seq.newBuilder[SparkPlan]
+    val subqueries = Seq.newBuilder[Expression]
+    def visit(plan: SparkPlan): Unit =
+      if (isInput(plan)) leaves += plan
+      else {
+        plan.expressions.foreach(_.foreach {
+          case s: ExecSubqueryExpression => subqueries += s
+          case _ =>
+        })
+        plan.children.foreach(visit)
+      }
+    visit(template)
+    val found = leaves.result()
+    CofferFragmentExec(template, found, found, subqueries.result())
+  }
+
+  def noRows: CofferException = new CofferException(
+    "COFFER_ROWS_ON_EXECUTORS",
+    "this would open sealed rows on executors: rdd, foreach, cache, checkpoint, toPandas and toArrow of PySpark, Spark " +
+      "Connect and writing to other formats do",
+    "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)")
+}

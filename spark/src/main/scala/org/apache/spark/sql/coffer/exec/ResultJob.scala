@@ -1,0 +1,40 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.io.ByteArrayOutputStream
+import java.nio.channels.Channels
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.task.{SealedRDD, TaskRun}
+
+/** What a task of a result or sample stage brings home: one sealed stream and its sealed records. */
+final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], metrics: Array[Byte])
+
+/** Runs a sealed stage whose streams come to the driver. */
+object ResultJob {
+
+  def run(sc: SparkContext, rdd: SealedRDD, partitions: Seq[Int]): Seq[TaskOutcome] = NeutralJob.run(sc) {
+    sc.runJob[TaskRun, TaskOutcome](rdd, CollectStream, partitions).toSeq
+  }
+
+  /** An object, not a closure: it can capture nothing. */
+  private object CollectStream extends ((TaskContext, Iterator[TaskRun]) => TaskOutcome) with Serializable {
+    override def apply(context: TaskContext, runs: Iterator[TaskRun]): TaskOutcome = {
+      val run = runs.next()
+      val stream = new ByteArrayOutputStream()
+      val channel = Channels.newChannel(stream)
+      val done = run.run { (target, bytes) =>
+        if (target != 0) throw new CofferException(
+          "COFFER_ENGINE_PROTOCOL",
+          s"the engine sent target $target of a result",
+          "use the engine and the jar of one build")
+        while (bytes.hasRemaining) channel.write(bytes)
+      }
+      TaskOutcome(
+        run.partition,
+        stream.toByteArray,
+        done.getSealedCommit.toByteArray,
+        done.getSealedMetrics.toByteArray)
+    }
+  }
+}

@@ -1,0 +1,152 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.util.Properties
+
+import scala.jdk.CollectionConverters._
+
+import com.google.common.hash.Hashing
+
+import org.apache.spark.{ShuffleDependency, SparkContext}
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.plan.TranslatedFragment
+import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.coffer.proto.wire._
+import org.apache.spark.sql.coffer.task.{Rectangle, SealedPartition, SealedRDD, SealedWork}
+
+/** Seals a stage in one message to the client engine, and makes the RDD of its tasks. */
+object StageSealer {
+
+  /**
+   * @param translated the fragment as translated; `fragment` may differ from it above its root (a limit)
+   * @param execution 0 for a shuffle's stage, else the result's own
+   * @param extra ids of objects that the fragment names beside its subqueries: range bounds
+   */
+  def seal(
+      query: CofferQuery,
+      stage: Int,
+      execution: Long,
+      translated: TranslatedFragment,
+      fragment: Fragment,
+      node: CofferFragmentExec,
+      extra: Seq[Int]): SealedRDD = {
+    val parts = node.layout
+    if (parts.size != translated.partitions) throw new CofferException(
+      "COFFER_LAYOUT",
+      s"a stage of ${translated.partitions} partitions was laid out as ${parts.size}",
+      "please report the query's EXPLAIN")
+    translated.subqueries.foreach(s => query.sealValue(s.id, node.subquery(s.subquery)))
+    val inputs = translated.inputs.map(i => i.id -> node.read(i.leaf.plan))
+    val request = SealStage.newBuilder
+      .setSession(query.session)
+      .setExecution(execution)
+      .setStage(stage)
+      .setFragment(fragment.toByteString)
+    parts.foreach(p => request.addTasks(task(translated, p)))
+    translated.scans.foreach { s =>
+      val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferQuery.refusal(Seq("a scan of no table")))
+      request.addScans(
+        TableScan.newBuilder
+          .setScanId(s.id)
+          .setHandle(scan.table.info.getHandle)
+          .addAllColumns(s.leaf.columns.asJava))
+    }
+    inputs.foreach { case (id, (exchange, _)) =>
+      request.addInputs(
+        StageInput.newBuilder
+          .setInputId(id)
+          .setProducerStage(exchange.sealedShuffle.stage)
+          .setMaps(exchange.numMappers)
+          .setReduces(exchange.numPartitions))
+    }
+    (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
+    val answer = query.driver.client.sealStage(request.build())
+    if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
+      "COFFER_CLIENT_PROTOCOL",
+      s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
+      "use the client engine and the jar of one build")
+    rdd(query, stage, translated, parts, inputs.toMap, answer, node.sparkContext)
+  }
+
+  private def task(translated: TranslatedFragment, part: Part): TaskSpec = {
+    val spec = TaskSpec.newBuilder
+    for (s <- translated.scans; slice <- part.scans.getOrElse(new Ref(s.leaf.plan), Nil))
+      spec.addSlices(
+        TaskSpec.Slice.newBuilder
+          .setScanId(s.id)
+          .setFile(slice.file)
+          .setFirstRowGroup(slice.first)
+          .setEndRowGroup(slice.end))
+    for (i <- translated.inputs; b <- part.inputs.get(new Ref(i.leaf.plan)))
+      spec.addRectangles(
+        TaskSpec.Rectangle.newBuilder
+          .setInputId(i.id)
+          .setMapBegin(b.mapBegin)
+          .setMapEnd(b.mapEnd)
+          .setReduceBegin(b.reduceBegin)
+          .setReduceEnd(b.reduceEnd))
+    spec.build()
+  }
+
+  private def rdd(
+      query: CofferQuery,
+      stage: Int,
+      translated: TranslatedFragment,
+      parts: Seq[Part],
+      inputs: Map[Int, (CofferShuffleExchangeExec, Int)],
+      answer: SealedStage,
+      sc: SparkContext): SealedRDD = {
+    val shuffles: Seq[ShuffleDependency[_, _, _]] =
+      inputs.values.map(_._1.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
+    val partitions = parts.zip(answer.getSealedDescriptorsList.asScala).zipWithIndex.map { case ((part, d), index) =>
+      val rectangles = for {
+        i <- translated.inputs
+        b <- part.inputs.get(new Ref(i.leaf.plan))
+      } yield {
+        val exchange = inputs(i.id)._1
+        Rectangle(
+          i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd, b.reduceBegin, b.reduceEnd)
+      }
+      new SealedPartition(index, d.toByteArray, rectangles.toVector)
+    }
+    val work = SealedWork(
+      query.session.toByteArray,
+      stage,
+      answer.getSealedFragment.toByteArray,
+      answer.getSealedObjectsList.asScala.map(_.toByteArray).toVector,
+      answer.getReleasesList.asScala.map(r => r.getEngineId -> r.getRelease.toByteArray).toMap)
+    NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles))
+  }
+}
+
+/**
+ * Spark ships a job's local properties with every task: SQL text in the job's description, call sites, all of SQLConf. Sealed jobs take
+ * along only what scheduling needs.
+ */
+object NeutralJob {
+  private val kept = Seq(
+    "spark.sql.execution.id",
+    "spark.sql.execution.root.id",
+    "spark.scheduler.pool",
+    "spark.job.interruptOnCancel",
+    "spark.job.tags")
+  private val GROUP = "spark.jobGroup.id"
+
+  def run[T](sc: SparkContext)(body: => T): T = {
+    val before = sc.getLocalProperties
+    sc.setLocalProperties(clean(before))
+    try body
+    finally sc.setLocalProperties(before)
+  }
+
+  private[coffer] def clean(before: Properties): Properties = {
+    val after = new Properties()
+    kept.foreach(k => Option(before.getProperty(k)).foreach(after.setProperty(k, _)))
+    // A group's name is the user's text; its hash still groups.
+    Option(before.getProperty(GROUP)).foreach { g =>
+      after.setProperty(GROUP, Hashing.sha256().hashUnencodedChars(g).toString.take(16))
+    }
+    after.setProperty("callSite.short", "sealed stage")
+    after.setProperty("callSite.long", "")
+    after
+  }
+}

@@ -1,0 +1,204 @@
+package org.apache.spark.sql.coffer.executor
+
+import java.io.IOException
+import java.nio.file.{Files, Path, Paths}
+import java.util.Base64
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.LockSupport
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer._
+import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, TaskMessage => M}
+import org.apache.spark.sql.coffer.wire.{Address, Channel, ChannelPool, EngineProcess}
+import org.apache.spark.util.Utils
+
+/** An engine that the driver has admitted, and the connections to it. */
+final class AttestedEngine(val id: String, val pool: ChannelPool, process: Option[EngineProcess]) {
+  def isAlive: Boolean = process.forall(_.isAlive)
+  def epitaph: Option[String] = process.flatMap(_.epitaph)
+
+  def close(): Unit = {
+    pool.close()
+    process.foreach(_.close())
+  }
+}
+
+/**
+ * The executor's half of the plugin. It carries opaque bytes between Spark and the engine beside it: keys, fragments and rows are
+ * sealed for the engine, and nothing here could open them.
+ */
+final class CofferExecutor private (context: PluginContext, extra: Map[String, String]) extends Logging {
+  private val conf = context.conf
+  private val application = setting(CofferConf.APPLICATION)
+  private val ownerKey = Base64.getDecoder.decode(setting(CofferConf.OWNER_KEY))
+  private var current: Option[AttestedEngine] = None
+  private var closed = false
+
+  private def setting(key: String): String = extra.getOrElse(
+    key,
+    throw new CofferException(
+      "COFFER_EXECUTOR",
+      s"the driver's plugin did not hand over its $key",
+      "use one build of the jar on all nodes"))
+
+  /** The engine, started and attested at need: at first use, and again after it died. */
+  def engine(): AttestedEngine = synchronized {
+    if (closed) throw new CofferException("COFFER_EXECUTOR", "this executor is shutting down", "")
+    current.filterNot(_.isAlive).foreach { dead =>
+      logWarning(s"${dead.epitaph.getOrElse("the engine has ended")}; starting another")
+      dead.close()
+      current = None
+    }
+    current.getOrElse {
+      val engine = start()
+      current = Some(engine)
+      engine
+    }
+  }
+
+  private def start(): AttestedEngine = {
+    val process = conf.getOption(CofferConf.ENGINE_ADDRESS) match {
+      case Some(_) => None
+      case None => Some(startProcess())
+    }
+    val address = process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
+    val pool = new ChannelPool(address)
+    try new AttestedEngine(attest(address, pool), pool, process)
+    catch {
+      case e: Throwable =>
+        pool.close()
+        process.foreach(_.close())
+        throw e
+    }
+  }
+
+  private def startProcess(): EngineProcess = {
+    val binary =
+      EngineProcess.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH), CofferConf.ENGINE_PATH)
+    EngineProcess.start("engine", binary, passphrase = false) { (_: Path) =>
+      val spill = Files.createTempDirectory(Paths.get(Utils.getLocalDir(conf)), "coffer-spill-")
+      Seq(
+        "--memory", conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY),
+        "--spill-dir", spill.toString,
+        "--evidence", conf.get(CofferConf.ENGINE_EVIDENCE, "simulated"),
+        "--lifeline", "stdin")
+    }
+  }
+
+  /** Challenge from the driver, evidence from the engine, verdict from the driver; both ends' bytes are opaque here. */
+  private def attest(address: Address, pool: ChannelPool): String = {
+    val challenge = bytes(ask(Ask.NewChallenge()))
+    val message =
+      try pool.lend { channel =>
+          channel.send(
+            M.ATTEST.getNumber,
+            Attest.newBuilder
+              .setProtocol(CofferConf.PROTOCOL)
+              .setOwnerKey(ByteString.copyFrom(ownerKey))
+              .setChallenge(ByteString.copyFrom(challenge))
+              .setApplication(application)
+              .build())
+          channel.receive()
+        }
+      catch {
+        case e: IOException =>
+          throw new CofferException(
+            "COFFER_ENGINE_LOST",
+            s"no engine answers at $address: ${e.getMessage}",
+            s"see the engine's messages in the executor's log, or check ${CofferConf.ENGINE_ADDRESS}",
+            e)
+      }
+    val evidence = message.kind match {
+      case M.EVIDENCE_VALUE => message.bytes
+      case M.REFUSED_VALUE =>
+        val refused = Refused.parseFrom(message.payload)
+        throw new CofferException(refused.getCode, "the engine refused to attest", refused.getHint)
+      case other => throw CofferExecutor.outOfTurn(other)
+    }
+    val id = new String(bytes(ask(Ask.Admit(evidence, challenge))), "UTF-8")
+    val kind = EngineEvidence.parseFrom(evidence)
+    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is admitted")
+    id
+  }
+
+  /** Asks the driver and polls for its answer: its endpoint has one thread, which must not wait for anything. */
+  def ask(question: Ask): Answer = {
+    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
+    var pause = TimeUnit.MILLISECONDS.toNanos(1)
+    var answer: AnyRef = context.ask(question)
+    answer match {
+      case ticket: Ticket =>
+        answer = context.ask(Poll(ticket))
+        while (answer == Answer.NotYet && System.nanoTime() < deadline && !Thread.currentThread.isInterrupted) {
+          LockSupport.parkNanos(pause)
+          pause = math.min(pause * 2, TimeUnit.MILLISECONDS.toNanos(50))
+          answer = context.ask(Poll(ticket))
+        }
+      case _ =>
+    }
+    answer match {
+      case Answer.Refused(code, message, hint) => throw new CofferException(code, message, hint)
+      case Answer.NotYet =>
+        throw new CofferException("COFFER_DRIVER", "the driver did not answer in time", "see the driver's log")
+      case answer: Answer => answer
+      case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of unknown kind", "use one build")
+    }
+  }
+
+  def bytes(answer: Answer): Array[Byte] = answer match {
+    case Answer.Bytes(value) => value
+    case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of the wrong kind", "use one build")
+  }
+
+  def close(): Unit = synchronized {
+    closed = true
+    current.foreach(_.close())
+    current = None
+  }
+}
+
+object CofferExecutor extends Logging {
+  private val ASK_SECONDS = 120L
+  @volatile private var running: Option[CofferExecutor] = None
+
+  def get: CofferExecutor = running.getOrElse(throw new CofferException(
+    "COFFER_NOT_RUNNING",
+    "the Coffer plugin is not running in this executor",
+    "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
+
+  def start(context: PluginContext, extra: Map[String, String]): CofferExecutor = {
+    val conf = context.conf
+    val foreign = !CofferConf.isLocal(conf) && !CofferConf.isLocalCluster(conf)
+    if (foreign && sys.env.contains(EngineProcess.PASSPHRASE_VARIABLE)) throw new CofferException(
+      "COFFER_SECRET_ON_EXECUTOR",
+      s"${EngineProcess.PASSPHRASE_VARIABLE} is set in an executor's environment",
+      "set it for the driver only; change the passphrase if the executor's machine is not trusted")
+    val executor = new CofferExecutor(context, extra)
+    running = Some(executor)
+    // Attestation takes a round trip or two; the first task should not wait for the engine to start.
+    val warm = new Thread(
+      () =>
+        try executor.engine()
+        catch {
+          case e: CofferException => logWarning(s"the engine could not be started yet: ${e.getMessage}")
+          case e: Exception => logWarning("the engine could not be started yet", e)
+        },
+      "coffer-engine-start")
+    warm.setDaemon(true)
+    warm.start()
+    executor
+  }
+
+  def stop(executor: CofferExecutor): Unit = {
+    if (running.contains(executor)) running = None
+    executor.close()
+  }
+
+  def outOfTurn(kind: Int): CofferException = new CofferException(
+    "COFFER_ENGINE_PROTOCOL",
+    s"the engine does not speak this plugin's protocol: it sent a message of type $kind out of turn",
+    "use the engine and the jar of one build")
+}

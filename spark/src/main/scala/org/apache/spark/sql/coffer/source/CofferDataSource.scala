@@ -1,0 +1,190 @@
+package org.apache.spark.sql.coffer.source
+
+import java.util
+import java.util.OptionalLong
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.coffer.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, TypeId}
+import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.sources.DataSourceRegister
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** `spark.read.format("coffer").load(path)` and `CREATE TABLE … USING coffer LOCATION …`. What a table is, the client engine says. */
+class CofferDataSource extends TableProvider with DataSourceRegister {
+  override def shortName(): String = "coffer"
+
+  /** Schemas come from manifests; one that a catalog keeps would be the host's word. */
+  override def supportsExternalMetadata(): Boolean = false
+
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = CofferTable.open(options).schema
+
+  override def getTable(
+      schema: StructType,
+      partitioning: Array[Transform],
+      properties: util.Map[String, String]): Table =
+    CofferTable.open(new CaseInsensitiveStringMap(properties))
+}
+
+/** One version of a sealed table, verified by the client engine when it was opened. */
+final class CofferTable private (val info: TableInfo, location: String)
+    extends Table
+    with SupportsRead
+    with SupportsWrite {
+
+  override def name(): String = s"coffer.`${if (info.getName.nonEmpty) info.getName else location}`"
+
+  override val schema: StructType = StructType(info.getSchema.getFieldsList.asScala.map { f =>
+    StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
+  }.toArray)
+
+  // Writing is declared so that it can be refused with a reason of ours.
+  override def capabilities(): util.Set[TableCapability] =
+    util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new CofferScanBuilder(this)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = throw CofferTable.noWrites
+
+  override def equals(other: Any): Boolean = other match {
+    case t: CofferTable => t.info.getTableId == info.getTableId && t.info.getVersion == info.getVersion
+    case _ => false
+  }
+  override def hashCode(): Int = (info.getTableId, info.getVersion).hashCode
+}
+
+object CofferTable {
+
+  def open(options: CaseInsensitiveStringMap): CofferTable = {
+    val request = OpenTable.newBuilder
+    val path = Option(options.get("path")).filter(_.nonEmpty)
+    val name = Option(options.get("name")).filter(_.nonEmpty)
+    (path, name) match {
+      case (Some(p), _) => request.setPath(p.stripPrefix("file://").replaceFirst("^file:/+", "/"))
+      case (None, Some(n)) => request.setName(n)
+      case (None, None) =>
+        throw new CofferException(
+          "COFFER_NO_PATH",
+          "no sealed table is named",
+          """give its folder: .load("path"), or LOCATION 'path' in CREATE TABLE; or option "name" with its name in the policy""")
+    }
+    new CofferTable(CofferDriver.get.client.openTable(request.build()), path.orElse(name).getOrElse(""))
+  }
+
+  def noWrites: CofferException = new CofferException(
+    "COFFER_WRITE",
+    "writing sealed tables from Spark is not there yet: it comes with the next issue",
+    "use `coffer encrypt SOURCE DESTINATION`")
+
+  private[source] def dataType(t: ProtoType): DataType = t.getId match {
+    case TypeId.NULL => NullType
+    case TypeId.BOOLEAN => BooleanType
+    case TypeId.BYTE => ByteType
+    case TypeId.SHORT => ShortType
+    case TypeId.INT => IntegerType
+    case TypeId.LONG => LongType
+    case TypeId.FLOAT => FloatType
+    case TypeId.DOUBLE => DoubleType
+    case TypeId.DECIMAL => DecimalType(t.getPrecision, t.getScale)
+    case TypeId.STRING => StringType
+    case TypeId.BINARY => BinaryType
+    case TypeId.DATE => DateType
+    case TypeId.TIMESTAMP => TimestampType
+    case TypeId.TIMESTAMP_NTZ => TimestampNTZType
+    case TypeId.TYPE_UNSPECIFIED | TypeId.UNRECOGNIZED =>
+      throw new CofferException("COFFER_SCHEMA", "the table has a column of a type this plugin does not know", "use one build")
+  }
+}
+
+final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with SupportsPushDownRequiredColumns {
+  private var required = table.schema
+  override def pruneColumns(schema: StructType): Unit = required = schema
+  override def build(): Scan = new CofferScan(table, required)
+}
+
+/** The columns of a table that a query reads. It reads nothing itself: the fragment that it becomes part of does, in an engine. */
+final class CofferScan(val table: CofferTable, schema: StructType) extends Scan with Batch with SupportsReportStatistics {
+  override def readSchema(): StructType = schema
+
+  override def description(): String = s"${table.name()} version ${table.info.getVersion}, ${schema.size} columns"
+
+  override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
+
+  override def toBatch: Batch = this
+
+  private def unsealed: Nothing = throw new CofferException(
+    "COFFER_UNSEALED_PLAN",
+    s"a plan over ${table.name()} was to be run by Spark itself, which cannot open sealed data",
+    "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions; if it is set, please report the query's EXPLAIN")
+
+  override def planInputPartitions(): Array[InputPartition] = unsealed
+  override def createReaderFactory(): PartitionReaderFactory = unsealed
+
+  /** Stored bytes of the columns read; footers and pages not read are left out. */
+  def bytes: Long = {
+    val wanted = schema.fieldNames.toSet
+    val stored = table.schema.fieldNames.zip(table.info.getColumnsList.asScala.map(_.getBytes))
+    stored.collect { case (name, b) if wanted(name) => b }.sum
+  }
+
+  override def estimateStatistics(): Statistics = new Statistics {
+    // Spark compares sizes of rows as it holds them; the same proportion to stored bytes as for its own Parquet source.
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(math.max(bytes, 1L))
+    override def numRows(): OptionalLong = OptionalLong.of(table.info.getRows)
+  }
+
+  /**
+   * Which row groups each task reads: neighbours together, about equally many bytes, at least as many tasks as there are cores if
+   * there are as many row groups.
+   */
+  lazy val tasks: Seq[Seq[CofferScan.Slice]] = {
+    val session = SparkSession.active
+    val parallelism = math.max(1, session.sparkContext.defaultParallelism)
+    val target = session.conf.getOption(CofferConf.SCAN_TARGET_BYTES).flatMap(_.toLongOption)
+      .getOrElse(CofferConf.DEFAULT_SCAN_TARGET_BYTES)
+    CofferScan.plan(table.info, bytes, parallelism, target)
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case s: CofferScan => s.table == table && s.readSchema() == schema
+    case _ => false
+  }
+  override def hashCode(): Int = (table, schema).hashCode
+}
+
+object CofferScan {
+
+  /** Row groups [first, end) of a file, by its position in the table. */
+  final case class Slice(file: Int, first: Int, end: Int)
+
+  private[coffer] def plan(info: TableInfo, bytesRead: Long, parallelism: Int, target: Long): Seq[Seq[Slice]] = {
+    val groups = for {
+      (file, f) <- info.getFilesList.asScala.toVector.zipWithIndex
+      g <- 0 until file.getRowGroupsCount
+    } yield (f, g, math.max(1L, file.getRowGroups(g).getBytes))
+    if (groups.isEmpty) return Seq(Nil)
+    val total = groups.map(_._3).sum
+    val byBytes = math.min((bytesRead + target - 1) / math.max(1L, target), 1000000L).toInt
+    val wanted = math.max(parallelism, byBytes)
+    // A group belongs to the share in which its middle lies.
+    val shares = groups.scanLeft(0L)(_ + _._3).zip(groups).map { case (before, (f, g, b)) =>
+      val middle = before + b / 2
+      ((BigInt(middle) * wanted / total).toInt, f, g)
+    }
+    shares.groupBy(_._1).toSeq.sortBy(_._1).map { case (_, members) => merge(members.map(m => (m._2, m._3))) }
+  }
+
+  private def merge(groups: Seq[(Int, Int)]): Seq[Slice] =
+    groups.foldLeft(Vector.empty[Slice]) {
+      case (done :+ last, (f, g)) if last.file == f && last.end == g => done :+ last.copy(end = g + 1)
+      case (done, (f, g)) => done :+ Slice(f, g, g + 1)
+    }
+}

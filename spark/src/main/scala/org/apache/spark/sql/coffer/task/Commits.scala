@@ -1,0 +1,30 @@
+package org.apache.spark.sql.coffer.task
+
+import scala.collection.immutable
+
+import org.apache.spark.util.AccumulatorV2
+
+/** What a finished map task says: sealed records, tagged with the id under which Spark registers its output. */
+final case class MapCommit(mapId: Long, partition: Int, commit: Array[Byte], metrics: Array[Byte]) extends Serializable
+
+/**
+ * Carries commit records home with the tasks' completion. Spark merges it before it registers the output, also for outputs that it then
+ * drops (speculation, late duplicates): the driver picks by `mapId`.
+ */
+final class Commits extends AccumulatorV2[MapCommit, immutable.Map[Long, MapCommit]] {
+  private var byMapId = immutable.Map.empty[Long, MapCommit]
+
+  override def isZero: Boolean = byMapId.isEmpty
+  override def copy(): Commits = {
+    val c = new Commits
+    c.byMapId = synchronized(byMapId)
+    c
+  }
+  override def reset(): Unit = synchronized { byMapId = immutable.Map.empty }
+  override def add(commit: MapCommit): Unit = synchronized { byMapId += commit.mapId -> commit }
+  override def merge(other: AccumulatorV2[MapCommit, immutable.Map[Long, MapCommit]]): Unit = {
+    val theirs = other.value
+    synchronized { byMapId ++= theirs }
+  }
+  override def value: immutable.Map[Long, MapCommit] = synchronized(byMapId)
+}

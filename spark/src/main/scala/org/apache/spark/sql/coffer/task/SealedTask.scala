@@ -1,0 +1,69 @@
+package org.apache.spark.sql.coffer.task
+
+import scala.reflect.ClassTag
+
+import org.apache.spark.{Dependency, MapOutputTrackerMaster, Partition, ShuffleDependency, SparkContext, SparkEnv, TaskContext}
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
+
+/** What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use without a session key. */
+final case class SealedWork(
+    session: Array[Byte],
+    stage: Int,
+    fragment: Array[Byte],
+    objects: Seq[Array[Byte]],
+    /** Encoded releases by engine id: for the engines that were admitted when the stage was sealed. */
+    releases: Map[String, Array[Byte]])
+
+/**
+ * The streams of producers [mapBegin, mapEnd) × targets [reduceBegin, reduceEnd) of one of the RDD's shuffles, which a task feeds to
+ * its engine as `input`. In clear, because the host moves the blocks; what must be complete is in the sealed descriptor.
+ */
+final case class Rectangle(
+    input: Int,
+    shuffle: Int,
+    producerStage: Int,
+    mapBegin: Int,
+    mapEnd: Int,
+    reduceBegin: Int,
+    reduceEnd: Int)
+
+/** Shared by all attempts of a task, so nothing of an attempt is in it. */
+final class SealedPartition(
+    override val index: Int,
+    val descriptor: Array[Byte],
+    val rectangles: Seq[Rectangle])
+    extends Partition
+
+/**
+ * The tasks of one sealed stage. Its only element per partition is the run itself, not yet started: who consumes it (a shuffle write
+ * or a result) says where the engine's streams go.
+ */
+final class SealedRDD(
+    @transient sc: SparkContext,
+    work: SealedWork,
+    @transient parts: Array[SealedPartition],
+    shuffles: Seq[ShuffleDependency[_, _, _]],
+    @transient repeatable: Boolean)
+    extends RDD[TaskRun](sc, Nil)(ClassTag(classOf[TaskRun])) {
+
+  override protected def getPartitions: Array[Partition] = parts.toArray[Partition]
+
+  override protected def getDependencies: Seq[Dependency[_]] = shuffles
+
+  override def compute(split: Partition, context: TaskContext): Iterator[TaskRun] =
+    Iterator.single(new TaskRun(work, split.asInstanceOf[SealedPartition], context))
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] = {
+    val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+    split.asInstanceOf[SealedPartition].rectangles.flatMap { r =>
+      shuffles.find(_.shuffleId == r.shuffle).toSeq.flatMap { dependency =>
+        if (r.mapBegin == 0 && r.mapEnd == dependency.rdd.getNumPartitions) {
+          (r.reduceBegin until r.reduceEnd).flatMap(tracker.getPreferredLocationsForShuffle(dependency, _))
+        } else tracker.getMapLocation(dependency, r.mapBegin, r.mapEnd)
+      }
+    }.distinct
+  }
+
+  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
+    if (repeatable) DeterministicLevel.DETERMINATE else DeterministicLevel.INDETERMINATE
+}

@@ -1,0 +1,38 @@
+package org.apache.spark.sql.coffer.wire
+
+import java.util.concurrent.ConcurrentLinkedDeque
+
+import scala.util.control.NonFatal
+
+/** Idle connections to one engine. A connection is lent to one user at a time and comes back only between conversations. */
+final class ChannelPool(address: Address) extends AutoCloseable {
+  private val idle = new ConcurrentLinkedDeque[Channel]()
+  @volatile private var closed = false
+
+  def take(): Channel = {
+    if (closed) throw new java.io.IOException(s"connections to $address are closed")
+    Option(idle.pollFirst()).filter(_.isOpen).getOrElse(Channel.connect(address))
+  }
+
+  def give(channel: Channel): Unit =
+    if (closed || !channel.isOpen) channel.close() else idle.addFirst(channel)
+
+  /** Lends a connection; it returns to the pool only when `use` ended well, else its state is unknown and it is closed. */
+  def lend[T](use: Channel => T): T = {
+    val channel = take()
+    var sound = false
+    try {
+      val result = use(channel)
+      sound = true
+      result
+    } finally if (sound) give(channel) else channel.close()
+  }
+
+  override def close(): Unit = {
+    closed = true
+    Iterator.continually(idle.pollFirst()).takeWhile(_ != null).foreach { c =>
+      try c.close()
+      catch { case NonFatal(_) => }
+    }
+  }
+}

@@ -1,0 +1,142 @@
+package org.apache.spark.sql.coffer.wire
+
+import java.io.IOException
+
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
+
+import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.proto.wire._
+import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
+
+/**
+ * The client engine as the driver sees it: one method for each request of the client protocol. Any number of threads; each
+ * call has a connection of its own for its duration. A PROBLEM becomes a [[CofferException]].
+ */
+final class ClientEngine(address: Address, epitaph: () => Option[String]) extends AutoCloseable {
+  private val pool = new ChannelPool(address)
+
+  def hello(request: Hello): Welcome = call(M.HELLO, request, M.WELCOME, Welcome.parser)
+  def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
+  def newSession(): ByteString =
+    call(M.NEW_SESSION, NewSession.getDefaultInstance, M.SESSION, Session.parser).getSession
+  def newChallenge(): ByteString =
+    call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE, Challenge.parser).getChallenge
+  def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
+  def sealStage(request: SealStage): SealedStage = call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+  def releaseKeys(request: ReleaseKeys): Release =
+    call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
+  def acceptCommits(request: AcceptCommits): CommitsAccepted =
+    call(M.ACCEPT_COMMITS, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
+  def pickBounds(request: PickBounds): BoundsPicked =
+    call(M.PICK_BOUNDS, request, M.BOUNDS_PICKED, BoundsPicked.parser)
+  def sealValue(request: SealValue): ValueSealed = call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
+  def openError(request: OpenError): ErrorDetail =
+    call(M.OPEN_ERROR, request, M.ERROR_OPENED, ErrorOpened.parser).getDetail
+  def openMetrics(request: OpenMetrics): MetricsOpened =
+    call(M.OPEN_METRICS, request, M.METRICS_OPENED, MetricsOpened.parser)
+  def endSession(session: ByteString): SessionEnded =
+    call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
+
+  /**
+   * The opened result as chunks of one Arrow IPC stream. The connection is held until the last chunk was taken; an iterator that
+   * is left early keeps it, so callers use [[OpenedResult.close]].
+   */
+  def openResult(request: OpenResult): OpenedResult = {
+    val channel = guarded(pool.take())
+    var sound = false
+    try {
+      guarded(channel.send(M.OPEN_RESULT.getNumber, request))
+      val first = nextChunk(channel)
+      sound = true
+      new OpenedResult(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())
+    } finally if (!sound) channel.close()
+  }
+
+  private def nextChunk(channel: Channel): Either[ResultEnd, Array[Byte]] = {
+    val message = guarded(channel.receive())
+    message.kind match {
+      case M.RESULT_ARROW_VALUE => Right(message.bytes)
+      case M.RESULT_END_VALUE => Left(parse(ResultEnd.parser, message))
+      case M.PROBLEM_VALUE => throw problem(message)
+      case other => throw unexpected(other)
+    }
+  }
+
+  private def call[T](kind: M, request: MessageLite, answer: M, parser: Parser[T]): T = {
+    val message = guarded(pool.lend { channel =>
+      channel.send(kind.getNumber, request)
+      channel.receive()
+    })
+    message.kind match {
+      case k if k == answer.getNumber => parse(parser, message)
+      case M.PROBLEM_VALUE => throw problem(message)
+      case other => throw unexpected(other)
+    }
+  }
+
+  private def parse[T](parser: Parser[T], message: Message): T =
+    try parser.parseFrom(message.payload)
+    catch { case e: InvalidProtocolBufferException => throw protocol("it sent a message that cannot be read", e) }
+
+  private def problem(message: Message): CofferException = {
+    val p = parse(Problem.parser, message)
+    new CofferException(p.getCode, p.getMessage, p.getHint)
+  }
+
+  private def unexpected(kind: Int): CofferException = protocol(s"it sent a message of type $kind out of turn", null)
+
+  private def protocol(what: String, cause: Throwable): CofferException = new CofferException(
+    "COFFER_CLIENT_PROTOCOL",
+    s"the client engine does not speak this plugin's protocol: $what",
+    "use the client engine and the jar of one build",
+    cause)
+
+  private def guarded[T](io: => T): T =
+    try io
+    catch {
+      case e: IOException =>
+        throw new CofferException(
+          "COFFER_CLIENT_LOST",
+          epitaph().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
+          "start the Spark application again; the driver's log has the client engine's last words",
+          e)
+    }
+
+  override def close(): Unit = pool.close()
+}
+
+/** A result on its way home. */
+final class OpenedResult(
+    first: Either[ResultEnd, Array[Byte]],
+    more: () => Either[ResultEnd, Array[Byte]],
+    release: Boolean => Unit)
+    extends Iterator[Array[Byte]]
+    with AutoCloseable {
+
+  private var current = first
+  private var released = false
+  settle()
+
+  /** Rows of the whole result; known once the iterator is used up. */
+  def rows: Option[Long] = current.left.toOption.map(_.getRows)
+
+  override def hasNext: Boolean = !released && current.isRight
+
+  override def next(): Array[Byte] = {
+    val chunk = current.getOrElse(throw new NoSuchElementException("the result has no more bytes"))
+    try current = more()
+    catch { case e: Throwable => close(); throw e }
+    settle()
+    chunk
+  }
+
+  private def settle(): Unit = if (current.isLeft && !released) {
+    released = true
+    release(true)
+  }
+
+  override def close(): Unit = if (!released) {
+    released = true
+    release(false)
+  }
+}

@@ -84,7 +84,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions"))
 
   override def nodeName: String = "CofferExchange"
-  override protected def stringArgs: Iterator[Any] = Iterator(original.outputPartitioning, original.shuffleOrigin)
+  override def stringArgs: Iterator[Any] = Iterator(original.outputPartitioning, original.shuffleOrigin)
   override def outputPartitioning: Partitioning = original.outputPartitioning
   override def shuffleOrigin: ShuffleOrigin = original.shuffleOrigin
   override def advisoryPartitionSize: Option[Long] = original.advisoryPartitionSize
@@ -158,11 +158,12 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     val shuffle = sealedShuffle
     val action = NeutralJob.run(sparkContext)(sparkContext.submitMapStage(shuffle.dependency))
     futureAction.set(Some(action))
-    action.map(_ => statistics(shuffle))(CofferShuffleExchangeExec.completions)
+    val execution = sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)
+    action.map(_ => statistics(shuffle, execution))(CofferShuffleExchangeExec.completions)
   }
 
   /** Sizes from sealed commits, not from what executors report; and none of them empty, or AQE would skip a partition. */
-  private def statistics(shuffle: SealedShuffle): MapOutputStatistics = {
+  private def statistics(shuffle: SealedShuffle, execution: String): MapOutputStatistics = {
     val accepted = shuffle.accepted()
     val sizes = accepted.getBytesByReduceList.asScala.map(b => math.max(1L, b.longValue)).toArray
     if (sizes.length != numPartitions) throw new CofferException(
@@ -172,15 +173,9 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     metrics("numOutputRows").set(accepted.getRows)
     metrics("dataSize").set(sizes.sum)
     metrics("numPartitions").set(numPartitions)
-    SQLMetrics.postDriverMetricUpdates(
-      sparkContext,
-      executionId,
-      metrics.values.toSeq)
+    SQLMetrics.postDriverMetricUpdates(sparkContext, execution, metrics.values.toSeq)
     new MapOutputStatistics(shuffle.dependency.shuffleId, sizes)
   }
-
-  @transient private lazy val executionId: String =
-    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)
 
   def awaitWritten(): Unit = ThreadUtils.awaitResult(submitShuffleJob(), CofferShuffleExchangeExec.forever)
 

@@ -64,7 +64,7 @@ object StageSealer {
       "COFFER_CLIENT_PROTOCOL",
       s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
       "use the client engine and the jar of one build")
-    rdd(query, stage, translated, parts, inputs.toMap, answer, node.sparkContext)
+    rdd(query, stage, translated, parts, inputs.toMap, answer, node.session.sparkContext)
   }
 
   private def task(translated: TranslatedFragment, part: Part): TaskSpec = {

@@ -12,7 +12,7 @@ import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer._
 import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, TaskMessage => M}
-import org.apache.spark.sql.coffer.wire.{Address, Channel, ChannelPool, EngineProcess}
+import org.apache.spark.sql.coffer.wire.{Address, ChannelPool, EngineProcess}
 import org.apache.spark.util.Utils
 
 /** An engine that the driver has admitted, and the connections to it. */

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.task
 import scala.reflect.ClassTag
 
 import org.apache.spark.{Dependency, MapOutputTrackerMaster, Partition, ShuffleDependency, SparkContext, SparkEnv, TaskContext}
-import org.apache.spark.rdd.{DeterministicLevel, RDD}
+import org.apache.spark.rdd.RDD
 
 /** What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use without a session key. */
 final case class SealedWork(
@@ -42,8 +42,7 @@ final class SealedRDD(
     @transient sc: SparkContext,
     work: SealedWork,
     @transient parts: Array[SealedPartition],
-    shuffles: Seq[ShuffleDependency[_, _, _]],
-    @transient repeatable: Boolean)
+    shuffles: Seq[ShuffleDependency[_, _, _]])
     extends RDD[TaskRun](sc, Nil)(ClassTag(classOf[TaskRun])) {
 
   override protected def getPartitions: Array[Partition] = parts.toArray[Partition]
@@ -63,7 +62,4 @@ final class SealedRDD(
       }
     }.distinct
   }
-
-  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
-    if (repeatable) DeterministicLevel.DETERMINATE else DeterministicLevel.INDETERMINATE
 }

@@ -1,0 +1,84 @@
+package org.apache.spark.sql.coffer
+
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.coffer.exec._
+import org.apache.spark.sql.coffer.plan.Support
+import org.apache.spark.sql.coffer.rules.SealedQueries
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+
+/** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
+class CofferExtensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectCheckRule(_ => SealedQueries)
+    extensions.injectQueryStagePrepRule(CheckSupport(_))
+    extensions.injectQueryStageOptimizerRule(_ => MarkStage)
+    extensions.injectColumnar(_ => SealStages)
+  }
+}
+
+/** Names everything that is unsupported before anything runs, on AQE's first plan and on each new one; and drops the last exchange. */
+private[coffer] final case class CheckSupport(session: SparkSession) extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan =
+    if (SealedPlans.sealedNow(plan)) {
+      CheckSupport.check(plan)
+      RootSort.rewrite(plan)
+    } else plan
+}
+
+private[coffer] object CheckSupport {
+  def check(plan: SparkPlan): Unit = {
+    val reasons = Support.check(plan, TableLeaves)
+    if (reasons.nonEmpty) throw CofferQuery.refusal(reasons.map(_.message))
+  }
+}
+
+/** AQE runs this on a stage's plan, or on what is above the last stages, just before [[SealStages]]: which of the two, that must know. */
+private[coffer] object MarkStage extends Rule[SparkPlan] {
+  val TAG: TreeNodeTag[Unit] = TreeNodeTag[Unit]("coffer_aqe_stage")
+  override def apply(plan: SparkPlan): SparkPlan = {
+    plan.setTagValue(TAG, ())
+    plan
+  }
+}
+
+/** Puts sealed nodes in place, where whole-stage code generation would put its own. */
+private[coffer] object SealStages extends ColumnarRule {
+  override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
+    override def apply(plan: SparkPlan): SparkPlan = seal(plan)
+  }
+
+  private def marked(plan: SparkPlan): Boolean = plan.getTagValue(MarkStage.TAG).isDefined
+
+  private def seal(plan: SparkPlan): SparkPlan = plan match {
+    case command if SealedPlans.isCommand(command) => command
+    case _: CofferRootExec => plan
+    case aqe: AdaptiveSparkPlanExec =>
+      if (SealedPlans.mentions(aqe)) CofferRootExec(aqe, CofferQuery.create()) else aqe
+    case _ if !SealedPlans.sealedNow(plan) => plan
+    // Rows that are at the driver already, and stay there.
+    case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
+    case _ if marked(plan) => CofferResultExec(fragment(plan))
+    case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
+    case _ =>
+      CheckSupport.check(plan)
+      CofferRootExec(CofferResultExec(fragment(withExchanges(RootSort.rewrite(plan)))), CofferQuery.create())
+  }
+
+  /** Without AQE the whole plan is here at once: exchanges from the bottom up. */
+  private def withExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case e: ShuffleExchangeExec => exchange(e)
+  }
+
+  private def exchange(e: ShuffleExchangeExec): SparkPlan = CofferShuffleExchangeExec(e, fragment(e.child))
+
+  private def fragment(plan: SparkPlan): CofferFragmentExec = CofferFragmentExec.of(
+    plan,
+    {
+      case ShuffleRead(_, _) => true
+      case _ => false
+    })
+}

@@ -1,0 +1,198 @@
+package org.apache.spark.sql.coffer.exec
+
+import scala.jdk.CollectionConverters._
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.plan.ResultPlan
+import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
+import org.apache.spark.sql.coffer.proto.wire.{OpenMetrics, OpenResult, TaskResult}
+import org.apache.spark.sql.coffer.task.SealedRDD
+import org.apache.spark.sql.coffer.wire.OpenedResult
+import org.apache.spark.sql.execution.{SparkPlan, SQLExecution, UnaryExecNode}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+
+/**
+ * The stage whose rows go home. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
+ * to do (merging sorted streams, a last limit). It has rows only for the driver: there is no RDD of them.
+ */
+case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows opened at the driver"),
+    "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the result"),
+    "sealTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to translate and seal"),
+    "runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the result's tasks"),
+    "engineTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time in engines, all operators"))
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "CofferResult"
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferResultExec = copy(child = newChild)
+
+  private def fragment: CofferFragmentExec = child match {
+    case f: CofferFragmentExec => f
+    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+  }
+
+  /** The stage, sealed for one run. Each run is an execution of its own. */
+  private final class Run(limit: Option[Int]) {
+    val query: CofferQuery = CofferQuery.required(sparkContext)
+    private val started = System.nanoTime()
+    fragment.ready()
+    val plan: ResultPlan = ResultPlan
+      .of(RootSort.restore(fragment.template), fragment.context(query))
+      .fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    private val stage = query.nextStage()
+    private val execution = query.nextExecution()
+    private val limited = limit.filter(_ => plan.finish.isEmpty).map(withLimit(plan.task.fragment, _))
+    private val rdd: SealedRDD =
+      StageSealer.seal(query, stage, execution, plan.task, limited.getOrElse(plan.task.fragment), fragment, Nil)
+    metrics("sealTime").add((System.nanoTime() - started) / 1000000)
+
+    val partitions: Int = rdd.getNumPartitions
+
+    /** Runs some of the partitions and opens what they bring. */
+    def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult = {
+      val before = System.nanoTime()
+      val outcomes = ResultJob.run(sparkContext, rdd, which)
+      metrics("runTime").add((System.nanoTime() - before) / 1000000)
+      metrics("sealedBytes").add(outcomes.map(_.stream.length.toLong).sum)
+      operatorTimes(outcomes)
+      val request = OpenResult.newBuilder
+        .setSession(query.session)
+        .setExecution(execution)
+        .setStage(stage)
+        .setPartitions(partitions)
+        .setPartial(which.size < partitions)
+      outcomes.foreach { o =>
+        request.addResults(
+          TaskResult.newBuilder
+            .setPartition(o.partition)
+            .setStream(ByteString.copyFrom(o.stream))
+            .setCommit(ByteString.copyFrom(o.commit)))
+      }
+      finish.foreach(f => request.setFinish(f.toByteString))
+      query.driver.client.openResult(request.build())
+    }
+
+    def openAll(): OpenedResult = open(0 until partitions, plan.finish)
+
+    private def operatorTimes(outcomes: Seq[TaskOutcome]): Unit = {
+      val request = OpenMetrics.newBuilder.setSession(query.session).setStage(stage)
+      outcomes.filter(_.metrics.nonEmpty).foreach { o =>
+        request.addTasks(
+          OpenMetrics.TaskMetricsBlob.newBuilder
+            .setPartition(o.partition)
+            .setSealed(ByteString.copyFrom(o.metrics)))
+      }
+      if (request.getTasksCount > 0) {
+        val nodes = query.driver.client.openMetrics(request.build()).getNodesList.asScala
+        metrics("engineTime").add(nodes.map(_.getNanos).sum)
+      }
+    }
+  }
+
+  private def withLimit(fragment: Fragment, rows: Int): Fragment = {
+    val root = fragment.getRoot
+    val limit = Limit.newBuilder.setChild(root).setFetch(rows.toLong)
+    fragment.toBuilder.setRoot(Node.newBuilder.setId(root.getId + 1).setLimit(limit)).build()
+  }
+
+  private def rows(opened: OpenedResult): Iterator[InternalRow] =
+    ArrowRows.of(opened, output, () => opened.close())
+
+  private def counted[T <: Array[InternalRow]](rows: T): T = {
+    metrics("numOutputRows").add(rows.length.toLong)
+    post()
+    rows
+  }
+
+  private def post(): Unit = SQLMetrics.postDriverMetricUpdates(
+    sparkContext,
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
+    metrics.values.toSeq)
+
+  override def executeCollect(): Array[InternalRow] = {
+    val run = new Run(None)
+    run.plan.tail match {
+      case Some(n) => counted(tail(run, n))
+      case None => counted(rows(run.openAll()).toArray)
+    }
+  }
+
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
+    val all = executeCollect()
+    (all.length.toLong, all.iterator)
+  }
+
+  /** Partition after partition, a few at first, until there are enough rows; what a finish needs whole is taken whole. */
+  override def executeTake(n: Int): Array[InternalRow] =
+    if (n <= 0) Array.empty
+    else {
+      val run = new Run(Some(n))
+      if (run.plan.finish.isDefined || run.plan.tail.isDefined) {
+        val all = run.plan.tail.fold(rows(run.openAll()).take(n).toArray)(t => tail(run, t).take(n))
+        counted(all)
+      } else counted(growing(run, n, 0 until run.partitions)((have, more) => (have ++ more).take(n)).toArray)
+    }
+
+  override def executeTail(n: Int): Array[InternalRow] =
+    if (n <= 0) Array.empty
+    else {
+      val run = new Run(None)
+      counted(tail(run, run.plan.tail.fold(n)(math.min(_, n))))
+    }
+
+  private def tail(run: Run, n: Int): Array[InternalRow] =
+    if (run.plan.finish.isDefined) rows(run.openAll()).toArray.takeRight(n)
+    else growing(run, n, (0 until run.partitions).reverse)((have, more) => (more ++ have).takeRight(n)).toArray
+
+  private def growing(run: Run, n: Int, order: Seq[Int])(
+      join: (Vector[InternalRow], Vector[InternalRow]) => Vector[InternalRow]): Vector[InternalRow] = {
+    var have = Vector.empty[InternalRow]
+    var left = order
+    var batch = math.max(1, conf.limitInitialNumPartitions)
+    while (have.size < n && left.nonEmpty) {
+      val (now, later) = left.splitAt(batch)
+      have = join(have, rows(run.open(now.sorted, None)).toVector)
+      left = later
+      batch *= math.max(conf.limitScaleUpFactor, 2)
+    }
+    have
+  }
+
+  /** One partition at a time, each when it is asked for. */
+  override def executeToIterator(): Iterator[InternalRow] = {
+    val run = new Run(None)
+    if (run.plan.tail.isDefined) tail(run, run.plan.tail.get).iterator
+    else if (run.plan.finish.isDefined) rows(run.openAll())
+    else {
+      val query = run.query
+      (0 until run.partitions).iterator.flatMap { p =>
+        // Jobs of a local iterator start after the action that made it has ended.
+        CofferQuery.within(sparkContext, query)(rows(run.open(Seq(p), None)))
+      }
+    }
+  }
+
+  /** The result as the bytes of one Arrow IPC stream. */
+  def collectArrow(): Iterator[Array[Byte]] = {
+    val run = new Run(None)
+    if (run.plan.tail.isDefined) ArrowRows.stream(tail(run, run.plan.tail.get).iterator, output, conf)
+    else {
+      val opened = run.openAll()
+      post()
+      opened
+    }
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}

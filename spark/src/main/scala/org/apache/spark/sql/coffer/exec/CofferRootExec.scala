@@ -1,0 +1,117 @@
+package org.apache.spark.sql.coffer.exec
+
+import scala.util.control.NonFatal
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.proto.wire.OpenError
+import org.apache.spark.sql.coffer.task.CofferTaskException
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
+
+/**
+ * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever thread runs, the query's session is
+ * found. It hands rows to the driver only; every way that would make an RDD of rows is refused before a task starts.
+ */
+case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode {
+  override def nodeName: String = "CofferRoot"
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def stringArgs: Iterator[Any] = Iterator.empty
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferRootExec = copy(child = newChild)
+
+  override def executeCollect(): Array[InternalRow] = run(_.executeCollect())
+
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
+    val rows = executeCollect()
+    (rows.length.toLong, rows.iterator)
+  }
+
+  override def executeTake(n: Int): Array[InternalRow] = run(_.executeTake(n))
+
+  override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n))
+
+  override def executeToIterator(): Iterator[InternalRow] = opening(run {
+    case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
+    case plan => plan.executeToIterator()
+  })
+
+  /** The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow` in Python. */
+  def collectArrow(): Iterator[Array[Byte]] = opening(run {
+    case result: CofferResultExec => result.collectArrow()
+    case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
+  })
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+
+  private def run[T](how: SparkPlan => T): T = opened {
+    CofferQuery.within(sparkContext, query) {
+      child match {
+        case aqe: AdaptiveSparkPlanExec => aqe.withFinalPlanUpdate(how)
+        case plan => executeQuery(how(plan))
+      }
+    }
+  }
+
+  /** Iterators fail as late as they run. */
+  private def opening[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] {
+    override def hasNext: Boolean = opened(rows.hasNext)
+    override def next(): T = opened(rows.next())
+  }
+
+  /** What failed inside an engine says only *failed* to the host; at home its reason is opened. */
+  private def opened[T](body: => T): T =
+    try body
+    catch {
+      case e: CofferQueryException => throw e
+      case NonFatal(e) =>
+        CofferTaskException.find(e) match {
+          case Some(failure) => throw explained(failure, e)
+          case None => throw CofferRootExec.ours(e).getOrElse(e)
+        }
+    }
+
+  private def explained(failure: CofferTaskException.Sealed, cause: Throwable): Throwable =
+    if (failure.error.isEmpty) new CofferException(
+      "COFFER_TASK",
+      s"a task failed in its engine (${failure.code}, stage ${failure.stage}, partition ${failure.partition})",
+      "the executor's log has the engine's messages",
+      cause)
+    else {
+      val detail = query.driver.client.openError(
+        OpenError.newBuilder
+          .setSession(CofferQuery.current(sparkContext).getOrElse(query).session)
+          .setStage(failure.stage)
+          .setPartition(failure.partition)
+          .setSealedError(ByteString.copyFrom(failure.error))
+          .build())
+      new CofferQueryException(detail.getCode, detail.getMessage, detail.getPlace, cause)
+    }
+}
+
+object CofferRootExec {
+
+  /** A refusal of ours that Spark wrapped in its own exceptions on the way. */
+  private def ours(e: Throwable): Option[CofferException] =
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).collectFirst { case c: CofferException => c }
+}
+
+/** An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla Spark would throw it. */
+final class CofferQueryException(condition: String, message: String, val place: String, cause: Throwable)
+    extends RuntimeException(CofferQueryException.text(condition, message), cause)
+    with SparkThrowable {
+  override def getCondition: String = condition
+}
+
+object CofferQueryException {
+  private def text(condition: String, message: String): String =
+    if (message.startsWith(s"[$condition")) message else s"[$condition] $message"
+}

@@ -1,0 +1,80 @@
+package org.apache.spark.sql.coffer.rules
+
+import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelation}
+import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.exec.SealedPlans
+import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.command.{CreateViewCommand, ExplainCommand}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+
+/** Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside them unseen. */
+object SealedQueries extends (LogicalPlan => Unit) {
+
+  override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
+    plan match {
+      case _: ExplainCommand | _: CreateViewCommand => ()
+      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw CofferTable.noWrites
+      case c: Command if reads(c) => throw sink(c)
+      case _ => query(plan)
+    }
+  }
+
+  private def target(write: V2WriteCommand): Option[AnyRef] = write.table match {
+    case r: DataSourceV2Relation => Some(r.table)
+    case _ => None
+  }
+
+  private def mentions(plan: LogicalPlan): Boolean =
+    SealedPlans.mentions(plan) || inner(plan).exists(mentions)
+
+  /** Commands keep the query they run where `children` does not show it. */
+  private def inner(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+    case c: Command =>
+      c.innerChildren.collect { case p: LogicalPlan => p } ++
+        c.productIterator.collect { case p: LogicalPlan if !c.children.exists(_ eq p) => p }
+    case _ => Nil
+  }
+
+  /** Whether a command reads a sealed table; dropping, describing and showing one does not. */
+  private def reads(c: Command): Boolean = (c.children ++ inner(c)).exists {
+    case _: NamedRelation if !c.isInstanceOf[V2WriteCommand] => false
+    case child => mentions(child)
+  }
+
+  private def sink(c: Command) = new CofferException(
+    "COFFER_PLAINTEXT_SINK",
+    s"${c.nodeName} would write rows of a sealed table in clear, from executors",
+    "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
+
+  private def query(plan: LogicalPlan): Unit = {
+    val reasons = plan.collectWithSubqueries { case node => leaf(node).toSeq ++ node.expressions.flatMap(foreign) }
+    reasons.flatten.distinct match {
+      case Nil => ()
+      case some => throw CofferQuery.refusal(some)
+    }
+  }
+
+  private def leaf(node: LogicalPlan): Option[String] = node match {
+    case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
+    case r: DataSourceV2ScanRelation => plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
+    case _: LogicalRDD | _: ExternalRDD[_] =>
+      Some("rows of createDataFrame or of an RDD are plain and would be shipped inside tasks; use VALUES or literals")
+    case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
+    case _: LocalRelation | _: OneRowRelation | _: CTERelationRef => None
+    case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
+    case _ => None
+  }
+
+  private def plaintext(name: String, sealedTable: Boolean): Option[String] =
+    if (sealedTable) None
+    else Some(s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`")
+
+  private def foreign(e: Expression): Seq[String] = e.collect {
+    case u: PythonUDF => s"the Python function ${u.name} would see opened data outside the enclave"
+    case u: UserDefinedExpression => s"the function ${u.name} is user-defined: it would see opened data outside the enclave"
+  }
+}

@@ -251,7 +251,8 @@ def test_engine_that_dies_ends_the_query_with_an_error(own: tuple[Owner, dict[st
     script.write_text(
         f"#!{sys.executable}\n"
         "import json\n"
-        "print(json.dumps({'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '0.1.0'}))\n"
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '0.1.0'}\n"
+        "print(json.dumps(ready))\n"
     )
     script.chmod(0o755)
 
@@ -285,8 +286,8 @@ def test_engine_of_another_version_is_refused(own: tuple[Owner, dict[str, Path]]
     script.write_text(
         f"#!{sys.executable}\n"
         "import json, sys\n"
-        "print(json.dumps({'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '9.9.9'}),"
-        " flush=True)\n"
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '9.9.9'}\n"
+        "print(json.dumps(ready), flush=True)\n"
         "sys.stdin.read()\n"
     )
     script.chmod(0o755)

@@ -42,6 +42,9 @@ QUERIES = [
     f"SELECT DISTINCT number FROM secret WHERE {COLUMN} LIKE '%{SHARED_TEXTS[0][:18]}%'",
 ]
 
+# Heap dumps; local disks (shuffle, spill); work folders (logs); the table as stored.
+PLACES = ("heap", "local", "work", "stored")
+
 # Uncompressed and unencrypted shuffle: what plaintext Spark writes must be there for the control to find.
 CONF = {
     "spark.shuffle.compress": "false",
@@ -58,8 +61,8 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
     sealed = owner.encrypt({"secret": plain}, tmp_path / "sealed")["secret"]
 
     control, searched = observe(tmp_path / "control", {"secret": plain}, None)
-    found = {place for place in ("heap", "local", "stored") if any(place_of(hit) == place for hit in control)}
-    assert found == {"heap", "local", "stored"}, "the control found too little: the search proves nothing"
+    found = {place for place in PLACES if any(place_of(hit) == place for hit in control)}
+    assert found == set(PLACES), "the control found too little: the search proves nothing"
     unseen = {str(value) for value in PLANTED} - {hit.value for hit in control}
     assert not unseen, f"the control did not find {unseen}"
     assert searched > 50_000_000
@@ -107,7 +110,7 @@ def dump_heap(pid: int, target: Path) -> None:
 
 
 def place_of(hit: Hit) -> str:
-    return next((part for part in ("heap", "local", "stored", "work") if part in hit.path.parts), "log")
+    return next((part for part in PLACES if part in hit.path.parts), "log")
 
 
 def write_table(folder: Path) -> Path:

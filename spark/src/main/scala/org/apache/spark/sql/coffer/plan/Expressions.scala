@@ -59,7 +59,7 @@ object Expressions {
         expr match {
           // Left over where no optimizer rule has passed; the replacement is the meaning.
           case r: RuntimeReplaceable => convert(r.replacement, scope)
-          case _ => refuse(Refusals.reason(expr))
+          case _ => refuse(Refusals.reason(expr, Types.of(expr.dataType).left.toOption))
         }
     }
     converted.left.map(_.at(expr))

@@ -74,7 +74,9 @@ private[plan] object Fallibility {
     well
   }
 
-  /** Only ANSI casts raise errors, and none does on the way to a string. */
+  /** The engine reads no text as a float or an instant that only Java reads, and no bytes as a string that are not UTF-8. */
+  private val dependsOnSource: Set[TypeId] = Set(TypeId.STRING, TypeId.FLOAT, TypeId.DOUBLE, TypeId.TIMESTAMP)
+
   private def total(cast: Cast): Boolean =
-    cast.getMode != EvalMode.ANSI || cast.getTo.getId == TypeId.STRING
+    cast.getMode != EvalMode.ANSI && !dependsOnSource.contains(cast.getTo.getId)
 }

@@ -21,16 +21,27 @@ private[plan] object ReferenceExpressions extends ExpressionFamily {
     },
     entry[Literal]((l, _) => Literals.expr(l)),
     entry[Alias]((a, scope) => scope.convert(a.child)),
-    entry[ScalarSubquery] { (s, scope) =>
-      Types.of(s.dataType).map { t =>
-        val value = SubqueryValue.newBuilder.setId(scope.translation.bindSubquery(s)).setType(t)
-        Expr.newBuilder.setSubquery(value).build()
+    entry[ScalarSubquery]((s, scope) => subquery(s, 0, s, scope)),
+    entry[GetStructField] { (field, scope) =>
+      field.child match {
+        case s: ScalarSubquery => subquery(s, field.ordinal, field, scope)
+        case _ => refuse("nested types are not supported")
       }
     },
     entry[KnownNullable]((e, scope) => scope.convert(e.child)),
     entry[KnownNotNull]((e, scope) => scope.convert(e.child)),
     entry[KnownFloatingPointNormalized]((e, scope) => scope.convert(e.child)),
     function[NormalizeNaNAndZero]("normalize_nan_and_zero"))
+
+  private def subquery(
+      subquery: ScalarSubquery,
+      field: Int,
+      value: Expression,
+      scope: Scope): Result[Expr] =
+    Types.of(value.dataType).map { t =>
+      val id = scope.translation.bindSubquery(subquery, field, value)
+      Expr.newBuilder.setSubquery(SubqueryValue.newBuilder.setId(id).setType(t)).build()
+    }
 
   def column(position: Int): Expr = Expr.newBuilder.setColumn(position).build()
 }

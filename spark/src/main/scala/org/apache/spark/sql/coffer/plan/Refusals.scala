@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.InSubqueryExec
 /** Why an expression without a serde has none. The more telling reason comes first. */
 private[plan] object Refusals {
 
-  def reason(expr: Expression): String = expr match {
+  def reason(expr: Expression, badType: Option[Unsupported]): String = expr match {
     case _: PythonUDF => "Python functions would see opened data outside the enclave"
     case _: UserDefinedExpression =>
       "user-defined functions would see opened data outside the enclave"
@@ -25,6 +25,7 @@ private[plan] object Refusals {
     case _: RLike | _: RegExpReplace | _: RegExpExtractBase | _: StringSplit =>
       "regular expressions of Java's dialect are not supported"
     case _: Unevaluable => "it should have been resolved while the query was planned"
-    case e => s"the function ${e.prettyName} is not supported"
+    case _: RoundFloor | _: RoundCeil => "floor and ceil to a scale are not supported"
+    case e => badType.fold(s"the function ${e.prettyName} is not supported")(_.reason)
   }
 }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution._
  *               the order of partitions
  * @param merges `finish` merges sorted streams and so needs every partition
  * @param tail   only the last so many rows of the result count (`Dataset.tail`)
+ * @param struct the rows that come home are the fields of `output`'s single column, a struct (a merged scalar subquery)
  * @param output the columns of the final rows
  */
 final case class ResultPlan(
@@ -19,6 +20,7 @@ final case class ResultPlan(
     finish: Option[Fragment],
     merges: Boolean,
     tail: Option[Int],
+    struct: Boolean,
     output: Seq[Attribute])
 
 /**
@@ -28,9 +30,10 @@ final case class ResultPlan(
 object ResultPlan {
 
   def of(root: SparkPlan, context: Context): Result[ResultPlan] = {
-    val (plan, tail) = root match {
-      case CollectTailExec(limit, child) => (child, Some(limit))
-      case other => (other, None)
+    val (plan, tail, struct) = root match {
+      case CollectTailExec(limit, child) => (child, Some(limit), false)
+      case MergedSubquery(flat) => (flat, None, true)
+      case other => (other, None, false)
     }
     val steps = new Steps(context.leaves)
     val (taskPlan, finishing) = steps.split(plan)
@@ -41,7 +44,7 @@ object ResultPlan {
       sink = Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build()
       task <- Fragments.assemble(limited, sink, translation)
       finish <- if (finishing.isEmpty) Right(None) else finishFragment(finishing, limited, context).map(Some(_))
-    } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, plan.output)
+    } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, struct, root.output)
   }
 
   /** What remains to be done at home, in the order in which it is done. */

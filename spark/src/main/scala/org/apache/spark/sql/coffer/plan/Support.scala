@@ -12,7 +12,7 @@ object Support {
   /** Empty: supported. `plan` is an initial plan, exchanges and subqueries included. */
   def check(plan: SparkPlan, leaves: LeafResolver): Seq[Unsupported] = {
     // Ids do not matter here: nothing is kept of the translation.
-    val context = Context(leaves, _ => 0)
+    val context = Context(leaves, (_, _) => 0)
     walk(plan, context).distinct
   }
 
@@ -39,10 +39,16 @@ object Support {
 
   private def subqueries(plan: SparkPlan, context: Context): Seq[Unsupported] =
     plan.subqueries.flatMap {
-      case s: SubqueryExec => walk(s.child, context)
+      case s: SubqueryExec => walk(subqueryRoot(s.child), context)
       case _: ReusedSubqueryExec => Nil // checked where it is first used
       case other => Seq(Unsupported("this kind of subquery is not supported").in(other))
     }
+
+  private def subqueryRoot(plan: SparkPlan): SparkPlan = plan match {
+    case a: AdaptiveSparkPlanExec => subqueryRoot(a.inputPlan)
+    case MergedSubquery(flat) => flat
+    case other => other
+  }
 
   private def node(plan: SparkPlan, context: Context): Seq[Unsupported] = {
     val translation = new Translation(context)

@@ -9,8 +9,11 @@ import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 /** What the translator needs to know of its surroundings. */
 final case class Context(
     leaves: LeafResolver,
-    /** Ids of scalar subqueries: unique in the session, shared with the ids of range bounds. */
-    subqueryId: ScalarSubquery => Int)
+    /**
+     * Ids of scalar values: unique in the session, shared with the ids of range bounds. The position is that of the field of a
+     * merged subquery, 0 for all others.
+     */
+    subqueryId: (ScalarSubquery, Int) => Int)
 
 /** A scan of a fragment: `scan_id` in the IR and its leaf. */
 final case class BoundScan(id: Int, leaf: ScanLeaf)
@@ -18,8 +21,11 @@ final case class BoundScan(id: Int, leaf: ScanLeaf)
 /** An input of a fragment: `input_id` in the IR and its leaf. */
 final case class BoundInput(id: Int, leaf: InputLeaf)
 
-/** A scalar subquery that a fragment names. */
-final case class BoundSubquery(id: Int, subquery: ScalarSubquery)
+/**
+ * A scalar that a fragment names. Once `subquery` has been executed, `value.eval()` is the value, of `value.dataType`: the
+ * subquery itself, or one field of it where the optimizer has merged several.
+ */
+final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Expression)
 
 /** Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. */
 private[plan] final case class Relation(node: Node, output: Seq[Attribute], partitions: () => Int)
@@ -49,9 +55,9 @@ private[plan] final class Translation(val context: Context) {
     inputs.length - 1
   }
 
-  def bindSubquery(subquery: ScalarSubquery): Int = {
-    val id = context.subqueryId(subquery)
-    subqueries.getOrElseUpdate(id, BoundSubquery(id, subquery))
+  def bindSubquery(subquery: ScalarSubquery, field: Int, value: Expression): Int = {
+    val id = context.subqueryId(subquery, field)
+    subqueries.getOrElseUpdate(id, BoundSubquery(id, subquery, value))
     id
   }
 

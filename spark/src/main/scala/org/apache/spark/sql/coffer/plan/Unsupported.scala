@@ -28,7 +28,10 @@ object Unsupported {
 
   /** The expression as SQL with `?` for every literal: messages travel further than values may. */
   private[plan] def describe(expr: Expression): String = {
-    val masked = expr.transform { case l: Literal => AttributeReference("?", l.dataType)() }
+    val masked = expr.transform {
+      case l: Literal => AttributeReference("?", l.dataType)()
+      case a: AttributeReference => a.withQualifier(Nil)
+    }
     val text =
       try masked.sql
       catch { case scala.util.control.NonFatal(_) => expr.prettyName }

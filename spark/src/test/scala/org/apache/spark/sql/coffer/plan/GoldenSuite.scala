@@ -58,9 +58,29 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
 
   private def valid[A](result: Result[A]): A = result.fold(u => fail(u.message), identity)
 
-  private def show(message: Message): String = TextFormat.printer().printToString(message)
+  private def show(message: Message): String =
+    GoldenSuite.compact(TextFormat.printer().printToString(message))
 }
 
 object GoldenSuite {
+  /** Puts a message that fits one line on one line; still protobuf text. */
+  private[plan] def compact(text: String): String = {
+    val lines = text.linesIterator.toVector
+    // From the inside out: a line `}` closes the nearest open line of its own indentation.
+    val done = lines.foldLeft(Vector.empty[String]) { (above, line) =>
+      if (line.trim != "}") above :+ line
+      else {
+        val start = above.lastIndexWhere(l => l.endsWith("{") && indent(l) == indent(line))
+        val body = above.drop(start + 1).map(_.trim)
+        val joined = (above(start) +: body :+ "}").mkString(" ")
+        if (joined.length <= 120 && above.drop(start + 1).forall(l => !l.endsWith("{"))) above.take(start) :+ joined
+        else above :+ line
+      }
+    }
+    done.mkString("", "\n", "\n")
+  }
+
+  private def indent(line: String): Int = line.indexWhere(_ != ' ')
+
   val folder: Path = Paths.get("src/test/resources/golden")
 }

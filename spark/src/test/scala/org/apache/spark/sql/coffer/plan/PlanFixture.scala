@@ -104,7 +104,7 @@ object PlanFixture {
 
   /** Subqueries numbered in the order in which they are met. */
   def context(): Context = {
-    val ids = mutable.LinkedHashMap.empty[Long, Int]
-    Context(Leaves, s => ids.getOrElseUpdate(s.exprId.id, ids.size + 1))
+    val ids = mutable.LinkedHashMap.empty[(Long, Int), Int]
+    Context(Leaves, (s, field) => ids.getOrElseUpdate((s.exprId.id, field), ids.size + 1))
   }
 }

@@ -77,6 +77,13 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
     assert(Support.check(physical("SELECT i FROM t"), none).map(_.reason).exists(_.startsWith("a plaintext table")))
   }
 
+  test("a struct is refused but where the optimizer made it of several scalar subqueries") {
+    refused(
+      "SELECT named_struct('a', i) FROM t",
+      "Project: named_struct(?, i): type STRUCT<a: INT>: nested types are not supported")
+    assert(messages("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) FROM t)") === Nil)
+  }
+
   test("aggregates without a kernel") {
     refused(
       "SELECT collect_list(i) FROM t",

@@ -81,6 +81,14 @@ pub enum HomeError {
 }
 
 impl HomeError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            HomeError::Unknown => "home_unknown",
+            HomeError::Create { .. } => "home_create",
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         Some("name a folder with --home or COFFER_HOME that you may write to".to_string())

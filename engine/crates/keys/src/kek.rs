@@ -97,6 +97,18 @@ pub enum KekError {
 }
 
 impl KekError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            KekError::BadId(_) => "bad_kek_id",
+            KekError::Missing(_) => "missing_kek",
+            KekError::Malformed(_) => "wrapped_dek_malformed",
+            KekError::Unauthentic(_) => "wrapped_dek_unauthentic",
+            KekError::DekLength(_) => "dek_length",
+            KekError::Sealing(error) => error.code(),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -137,11 +149,16 @@ impl Kek {
 
     /// `base64(nonce ‖ AES-256-GCM(KEK, data key, AAD = id))`, a fresh random nonce each time.
     pub fn wrap(&self, dek: &[u8]) -> Result<String, KekError> {
+        let mut nonce = [0; NONCE_LEN];
+        fill_random(&mut nonce)?;
+        self.wrap_with(nonce, dek)
+    }
+
+    /// The nonce is drawn above, always; only the making of test vectors gives one.
+    fn wrap_with(&self, nonce: [u8; NONCE_LEN], dek: &[u8]) -> Result<String, KekError> {
         if !matches!(dek.len(), 16 | 24 | 32) {
             return Err(KekError::DekLength(dek.len()));
         }
-        let mut nonce = [0; NONCE_LEN];
-        fill_random(&mut nonce)?;
         let mut sealed = Zeroizing::new(Vec::with_capacity(NONCE_LEN + dek.len() + TAG_LEN));
         sealed.extend_from_slice(&nonce);
         sealed.extend_from_slice(dek);
@@ -245,3 +262,6 @@ impl FromIterator<Kek> for KekSet {
         Self(keks.into_iter().map(|kek| (kek.id, kek)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

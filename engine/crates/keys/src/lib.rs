@@ -45,3 +45,6 @@ pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{Policy, PolicyError, Protection, TablePolicy};
 pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
 pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};
+
+#[cfg(test)]
+mod vectors;

@@ -82,6 +82,16 @@ pub enum PassphraseError {
 }
 
 impl PassphraseError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            PassphraseError::Empty => "passphrase_empty",
+            PassphraseError::NotSet => "passphrase_not_set",
+            PassphraseError::File { .. } => "passphrase_file",
+            PassphraseError::TooLong(_) => "passphrase_too_long",
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

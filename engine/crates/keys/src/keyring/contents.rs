@@ -45,6 +45,11 @@ impl Master {
         })
     }
 
+    #[cfg(test)]
+    pub(super) fn from_secret(secret: Secret<32>) -> Self {
+        Self { created: 0, secret }
+    }
+
     pub(super) fn root(&self) -> DerivationKey {
         DerivationKey::new("master", &self.secret)
     }

@@ -95,6 +95,30 @@ impl KeyringError {
         }
     }
 
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            KeyringError::Exists(_) => "keyring_exists",
+            KeyringError::NotFound(_) => "keyring_not_found",
+            KeyringError::Io { .. } => "keyring_io",
+            KeyringError::NotAKeyring(_) => "not_a_keyring",
+            KeyringError::UnknownVersion { .. } => "keyring_version",
+            KeyringError::ParamsTooWeak(_) => "argon_too_weak",
+            KeyringError::ParamsTooDear(_) => "argon_too_dear",
+            KeyringError::Argon => "argon_failed",
+            KeyringError::WrongPassphrase => "wrong_passphrase",
+            KeyringError::Damaged(_) => "keyring_damaged",
+            KeyringError::ChangedMeanwhile(_) => "keyring_changed",
+            KeyringError::BadName(_) => "bad_master_name",
+            KeyringError::MasterExists(_) => "master_exists",
+            KeyringError::NoMaster { .. } => "no_master",
+            KeyringError::MalformedWrappedKey => "wrapped_key_malformed",
+            KeyringError::OtherMaster { .. } => "other_master",
+            KeyringError::AlteredWrappedKey(_) => "wrapped_key_altered",
+            KeyringError::Sealing(error) => error.code(),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

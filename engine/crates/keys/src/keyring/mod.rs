@@ -59,7 +59,11 @@ impl Keyring {
         let contents = Contents::generate(FIRST_MASTER)?;
         durable::create(path, &unlocked.encode(&contents)?).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists => KeyringError::Exists(path.to_path_buf()),
-            _ => KeyringError::io(path, source),
+            // "Not found" would be the folder here.
+            _ => KeyringError::Io {
+                path: path.to_path_buf(),
+                source,
+            },
         })?;
         Ok(Self {
             path: path.to_path_buf(),

@@ -1,1 +1,229 @@
+//! `vectors/keyrings.json`, `vectors/wrapped_table_keys.json`, and a keyring's life. Argon2 runs at its real price, so
+//! few tests unlock.
 
+use std::os::unix::fs::PermissionsExt;
+
+use coffer_sealing::Secret;
+use serde::{Deserialize, Serialize};
+
+use super::*;
+use crate::{
+    ColumnId, TableId,
+    vectors::{Case, base, check, flipped},
+};
+
+fn passphrase(text: &str) -> Passphrase {
+    Passphrase::new(text).unwrap()
+}
+
+#[test]
+fn one_life() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("keyring.coffer");
+    let (old, new) = (passphrase("old one"), passphrase("new one"));
+    assert!(matches!(Keyring::open(&path, &old), Err(KeyringError::NotFound(_))));
+
+    let mut keyring = Keyring::create(&path, &old).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(matches!(Keyring::create(&path, &old), Err(KeyringError::Exists(_))));
+    let mut second = Keyring::open(&path, &old).unwrap();
+
+    // Two handles add a master each; neither is lost.
+    let added = keyring.add_master("archive-2026").unwrap();
+    second.add_master("b").unwrap();
+    assert!(matches!(keyring.add_master("b"), Err(KeyringError::MasterExists(_))));
+    assert!(matches!(keyring.add_master("no good"), Err(KeyringError::BadName(_))));
+    let names: Vec<String> = second
+        .masters()
+        .unwrap()
+        .into_iter()
+        .map(|master| master.name)
+        .collect();
+    assert_eq!(names, ["archive-2026", "b", "main"]);
+    assert_eq!(
+        (added.fingerprint.len(), second.masters().unwrap().contains(&added)),
+        (16, true)
+    );
+
+    let table = TableKey::generate(TableId::draw().unwrap()).unwrap();
+    let wrapped = second.wrap("b", &table).unwrap();
+    let register = keyring.register_key().seal(b"register").unwrap();
+    keyring.change_passphrase(&new).unwrap();
+    assert!(matches!(second.add_master("c"), Err(KeyringError::ChangedMeanwhile(_))));
+    assert!(matches!(Keyring::open(&path, &old), Err(KeyringError::WrongPassphrase)));
+
+    let reopened = Keyring::open(&path, &new).unwrap();
+    assert_eq!(reopened.owner_public(), second.owner_public());
+    assert_eq!(reopened.register_key().open(&register).unwrap(), b"register");
+    let wrapped = WrappedTableKey::from_bytes(&wrapped.to_bytes()).unwrap();
+    let unwrapped = reopened.unwrap(&wrapped).unwrap();
+    assert_eq!(
+        unwrapped.kek(ColumnId(1)).unwrap().expose(),
+        table.kek(ColumnId(1)).unwrap().expose()
+    );
+    assert!(matches!(reopened.wrap("z", &table), Err(KeyringError::NoMaster { .. })));
+
+    // Nothing but the file and its lock is left behind.
+    let mut left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["keyring.coffer", "keyring.coffer.lock"]);
+}
+
+#[test]
+fn weak_or_dear_parameters_are_refused_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k");
+    let weak = [
+        Params {
+            memory: FLOOR.memory - 1,
+            ..FLOOR
+        },
+        Params { passes: 2, ..FLOOR },
+        Params { lanes: 3, ..FLOOR },
+    ];
+    for params in weak {
+        let made = Keyring::create_with(&path, &passphrase("p"), params);
+        assert!(matches!(made, Err(KeyringError::ParamsTooWeak(_))), "{params:?}");
+    }
+    let dear = [
+        Params {
+            memory: u32::MAX,
+            ..FLOOR
+        },
+        Params {
+            passes: CEILING.passes + 1,
+            ..FLOOR
+        },
+        Params {
+            lanes: u32::MAX,
+            ..FLOOR
+        },
+    ];
+    for params in dear {
+        let made = Keyring::create_with(&path, &passphrase("p"), params);
+        assert!(matches!(made, Err(KeyringError::ParamsTooDear(_))), "{params:?}");
+    }
+    assert!(!path.exists());
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    passphrase: String,
+}
+
+#[test]
+fn keyrings() {
+    let here = Place {
+        passphrase: "correct horse battery staple".into(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("k");
+    let whole = base::<Place>("keyrings.json", "keyring_whole", || {
+        Keyring::create(&path, &passphrase(&here.passphrase)).unwrap();
+        std::fs::read(&path).unwrap()
+    });
+    let new = |name: &str, bytes: Vec<u8>, outcome: &str| Case::new(name, here.clone(), &bytes, outcome);
+    let cases = vec![
+        new("keyring_whole", whole.clone(), "opens"),
+        new("keyring_empty", Vec::new(), "not_a_keyring"),
+        new("keyring_cut_in_its_header", whole[..64].to_vec(), "not_a_keyring"),
+        new("keyring_magic_changed", flipped(&whole, 0, 1), "not_a_keyring"),
+        new("keyring_version_unknown", flipped(&whole, 4, 2), "keyring_version"),
+        new(
+            "keyring_memory_under_the_floor",
+            flipped(&whole, 7, 1),
+            "argon_too_weak",
+        ),
+        new(
+            "keyring_memory_over_the_ceiling",
+            flipped(&whole, 8, 0x80),
+            "argon_too_dear",
+        ),
+        new(
+            "keyring_passes_under_the_floor",
+            flipped(&whole, 9, 1),
+            "argon_too_weak",
+        ),
+        new(
+            "keyring_lanes_over_the_ceiling",
+            flipped(&whole, 16, 0x80),
+            "argon_too_dear",
+        ),
+        new("keyring_lanes_changed", flipped(&whole, 13, 1), "wrong_passphrase"),
+        new("keyring_salt_changed", flipped(&whole, 17, 1), "wrong_passphrase"),
+        new("keyring_check_changed", flipped(&whole, 49, 1), "wrong_passphrase"),
+        new("keyring_contents_changed", flipped(&whole, 90, 1), "keyring_damaged"),
+        new(
+            "keyring_contents_cut",
+            whole[..whole.len() - 1].to_vec(),
+            "keyring_damaged",
+        ),
+        Case::new(
+            "keyring_wrong_passphrase",
+            Place {
+                passphrase: "battery".into(),
+            },
+            &whole,
+            "wrong_passphrase",
+        ),
+    ];
+    check("keyrings.json", cases, |case| {
+        std::fs::write(&path, case.bytes()).unwrap();
+        Keyring::open(&path, &passphrase(&case.place.passphrase)).map_err(|error| error.code())
+    });
+}
+
+/// A master whose key is a repeated byte.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MasterByte {
+    master: u8,
+}
+
+#[test]
+fn wrapped_table_keys() {
+    const FILE: &str = "wrapped_table_keys.json";
+    let here = MasterByte { master: 1 };
+    let master = |place: MasterByte| Master::from_secret(Secret::from_bytes([place.master; 32]));
+    let key = TableKey::from_secret(TableId([7; 16]), Secret::from_bytes([3; 32]));
+    let whole = base::<MasterByte>(FILE, "wrapped_whole", || {
+        wrapped::wrap("main", &master(here), &key).unwrap().to_bytes()
+    });
+    let new = |name: &str, bytes: &[u8], outcome: &str| Case::new(name, here, bytes, outcome);
+    let cases = vec![
+        new("wrapped_whole", &whole, "opens"),
+        new("wrapped_empty", &[], "wrapped_key_malformed"),
+        new("wrapped_magic_changed", &flipped(&whole, 0, 1), "wrapped_key_malformed"),
+        new(
+            "wrapped_name_length_huge",
+            &flipped(&whole, 7, 0x80),
+            "wrapped_key_malformed",
+        ),
+        new("wrapped_name_not_plain", &flipped(&whole, 8, 0x4d), "bad_master_name"),
+        new("wrapped_cut_before_its_check", &whole[..40], "wrapped_key_malformed"),
+        new("wrapped_table_changed", &flipped(&whole, 12, 1), "other_master"),
+        new("wrapped_check_changed", &flipped(&whole, 28, 1), "other_master"),
+        new("wrapped_key_changed", &flipped(&whole, 70, 1), "wrapped_key_altered"),
+        new("wrapped_key_cut", &whole[..whole.len() - 1], "wrapped_key_altered"),
+        Case::new(
+            "wrapped_by_other_master",
+            MasterByte { master: 2 },
+            &whole,
+            "other_master",
+        ),
+    ];
+    check(FILE, cases, |case| {
+        let parsed = WrappedTableKey::from_bytes(&case.bytes()).map_err(|error| error.code())?;
+        let opened = wrapped::unwrap(&master(case.place), &parsed).map_err(|error| error.code())?;
+        assert!(
+            opened.secret().ct_eq(key.secret()) && opened.table() == key.table(),
+            "{}",
+            case.name
+        );
+        Ok(())
+    });
+}

@@ -120,6 +120,28 @@ impl PolicyError {
         }
     }
 
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            PolicyError::NotFound(_) => "policy_not_found",
+            PolicyError::Exists(_) => "policy_exists",
+            PolicyError::Io { .. } => "policy_io",
+            PolicyError::Syntax { .. } => "policy_syntax",
+            PolicyError::UnknownProtection { .. } => "unknown_protection",
+            PolicyError::NotYet { .. } => "protection_not_yet",
+            PolicyError::NoProtection { .. } => "no_protection",
+            PolicyError::BadId { .. } => "bad_table_id",
+            PolicyError::BadName(_) => "bad_table_name",
+            PolicyError::Twice { .. } => "table_twice",
+            PolicyError::UnknownEvidence(_) => "unknown_evidence",
+            PolicyError::EvidenceNotYet(_) => "evidence_not_yet",
+            PolicyError::SimulatedWithOthers => "simulated_with_others",
+            PolicyError::UnknownTable { .. } => "unknown_table",
+            PolicyError::UnknownColumn { .. } => "unknown_column",
+            PolicyError::Conflict { .. } => "policy_conflict",
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

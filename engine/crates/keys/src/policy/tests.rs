@@ -1,1 +1,155 @@
+//! What a policy may say, what it must not, and that editing leaves people's words alone.
 
+use super::*;
+
+fn parse(text: &str) -> Result<Policy, PolicyError> {
+    Policy::parse(text, Path::new("/home/owner/policy.toml"))
+}
+
+const ID: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn the_template_is_valid_and_says_what_it_says() {
+    let policy = parse(TEMPLATE).unwrap();
+    assert_eq!(policy.accepted_evidence(), [EvidenceKind::Simulated]);
+    assert_eq!(
+        (policy.default_master(), policy.default_protection()),
+        ("main", Protection::Tee)
+    );
+    assert!(!policy.trusts_cluster_deploy_mode() && policy.unverified_inputs().is_empty());
+}
+
+#[test]
+fn an_empty_policy_allows_nothing() {
+    let policy = parse("").unwrap();
+    assert!(policy.accepted_evidence().is_empty());
+    assert!(!policy.trusts_cluster_deploy_mode());
+    assert!(!policy.allows_unverified(Path::new("/")));
+}
+
+#[test]
+fn tables() {
+    let text = format!(
+        "[tables.t]\nid = \"{ID}\"\npath = \"sealed/t\"\nmaster = \"m\"\n[tables.t.columns]\na = \"tee\"\nb = [\"tee\"]"
+    );
+    let policy = parse(&text).unwrap();
+    let table = policy.table("t").unwrap();
+    assert_eq!(table.path(), Some(Path::new("/home/owner/sealed/t")));
+    assert_eq!((table.id().unwrap().to_string().as_str(), table.master()), (ID, "m"));
+    assert_eq!(
+        table.columns().collect::<Vec<_>>(),
+        [("a", Protection::Tee), ("b", Protection::Tee)]
+    );
+    assert_eq!(policy.table_at(Path::new("/home/owner/sealed/t")), Some(table));
+    assert_eq!(policy.table_of(table.id().unwrap()), Some(table));
+    assert!(table.check_columns(["a", "b", "c"]).is_ok());
+    let error = table.check_columns(["a", "B_"]).unwrap_err();
+    assert_eq!(
+        (error.code(), error.hint().unwrap().as_str()),
+        ("unknown_column", "did you mean \"B_\"?")
+    );
+    assert_eq!(policy.table("T").unwrap_err().hint().unwrap(), "did you mean \"t\"?");
+}
+
+#[test]
+fn refusals() {
+    let twice = format!("[tables.a]\nid = \"{ID}\"\n[tables.b]\nid = \"{ID}\"");
+    let cases = [
+        ("nonsense", "policy_syntax"),
+        ("surprise = 1", "policy_syntax"),
+        ("[defaults]\nprotektion = \"tee\"", "policy_syntax"),
+        ("[attestation]\naccept = \"simulated\"", "policy_syntax"),
+        ("[driver]\ntrust_cluster_deploy_mode = \"yes\"", "policy_syntax"),
+        ("[tables.t]\ncolumn = 1", "policy_syntax"),
+        ("[tables.t.columns]\na = 1", "policy_syntax"),
+        ("[tables.t.columns]\na = \"secret\"", "unknown_protection"),
+        ("[tables.t.columns]\na = \"TEE\"", "unknown_protection"),
+        ("[tables.t.columns]\na = \"det\"", "protection_not_yet"),
+        ("[tables.t.columns]\na = [\"tee\", \"ope\"]", "protection_not_yet"),
+        ("[tables.t.columns]\na = []", "no_protection"),
+        ("[defaults]\nprotection = \"plain\"", "protection_not_yet"),
+        ("[tables.t]\nid = \"12\"", "bad_table_id"),
+        ("[tables.\"a b\"]", "bad_table_name"),
+        ("[tables.a]\npath = \"/x\"\n[tables.b]\npath = \"/x\"", "table_twice"),
+        (twice.as_str(), "table_twice"),
+        ("[attestation]\naccept = [\"none\"]", "unknown_evidence"),
+        ("[attestation]\naccept = [\"sgx\"]", "evidence_not_yet"),
+        (
+            "[attestation]\naccept = [\"simulated\", \"tdx\"]",
+            "simulated_with_others",
+        ),
+    ];
+    for (text, code) in cases {
+        let error = parse(text).expect_err(text);
+        assert_eq!(error.code(), code, "{text}: {error}");
+        assert!(error.hint().is_some(), "{text}");
+    }
+    let error = parse("[tables.t.columns]\nprice = \"ashe\"").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "table \"t\", column \"price\": protection \"ashe\" is not supported yet"
+    );
+}
+
+#[test]
+fn unverified_inputs_cover_what_is_below_them() {
+    let policy = parse("unverified_inputs = [\"/data/plain\", \"here.parquet\"]").unwrap();
+    for (path, allowed) in [
+        ("/data/plain", true),
+        ("/data/plain/a/b.parquet", true),
+        ("/data/plainer", false),
+        ("/data/plain/../secret", false),
+        ("/home/owner/here.parquet", true),
+        ("here.parquet", false),
+    ] {
+        assert_eq!(policy.allows_unverified(Path::new(path)), allowed, "{path}");
+    }
+}
+
+#[test]
+fn recording_keeps_comments_and_refuses_conflicts() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.toml");
+    assert_eq!(Policy::load(&file).unwrap_err().code(), "policy_not_found");
+    Policy::create(&file).unwrap();
+    assert_eq!(Policy::create(&file).unwrap_err().code(), "policy_exists");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str("\n# mine\n[tables.t]\n[tables.t.columns]\na = \"tee\" # why\n");
+    std::fs::write(&file, &text).unwrap();
+
+    let (one, two) = (TableId([1; 16]), TableId([2; 16]));
+    let (here, there) = (Path::new("/data/t"), Path::new("/data/u"));
+    Policy::record_table(&file, "t", one, here, "main").unwrap();
+    Policy::record_table(&file, "t", one, here, "main").unwrap();
+    Policy::record_table(&file, "u", two, there, "main").unwrap();
+    let edited = std::fs::read_to_string(&file).unwrap();
+    assert!(edited.contains("# mine") && edited.contains("# why") && edited.starts_with("# Coffer's policy"));
+    let policy = Policy::load(&file).unwrap();
+    assert_eq!(
+        (policy.table("t").unwrap().id(), policy.table("u").unwrap().path()),
+        (Some(one), Some(there))
+    );
+
+    let conflicts = [
+        ("t", two, here, "main"),
+        ("t", one, there, "main"),
+        ("t", one, here, "other"),
+    ];
+    for (name, id, path, master) in conflicts {
+        assert_eq!(
+            Policy::record_table(&file, name, id, path, master).unwrap_err().code(),
+            "policy_conflict"
+        );
+    }
+    assert_eq!(
+        Policy::record_table(&file, "v", one, Path::new("/v"), "main")
+            .unwrap_err()
+            .code(),
+        "table_twice"
+    );
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        edited,
+        "a refused change writes nothing"
+    );
+}

@@ -30,6 +30,11 @@ impl EngineKey {
         Ok(Self(KeyPair::generate()?))
     }
 
+    #[cfg(test)]
+    pub(crate) fn from_secret(secret: coffer_sealing::Secret<32>) -> Self {
+        Self(KeyPair::from_secret(secret).unwrap())
+    }
+
     /// The public half.
     pub fn public(&self) -> EnginePublicKey {
         EnginePublicKey(self.0.public)

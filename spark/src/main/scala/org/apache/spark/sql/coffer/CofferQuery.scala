@@ -11,7 +11,7 @@ import com.google.protobuf.ByteString
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalyst.expressions.ExprId
+import org.apache.spark.sql.catalyst.expressions.{ExprId, Expression}
 import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec.SealedShuffle
 import org.apache.spark.sql.coffer.plan.Literals
@@ -26,7 +26,7 @@ final class CofferQuery private (val id: Long) extends Logging {
   private val stages = new AtomicInteger()
   private val objects = new AtomicInteger()
   private val executions = new AtomicLong()
-  private val subqueryIds = new ConcurrentHashMap[ExprId, Integer]()
+  private val subqueryIds = new ConcurrentHashMap[(ExprId, Int), Integer]()
   private val sealedValues = ConcurrentHashMap.newKeySet[Int]()
   private val shuffles = new ConcurrentHashMap[Int, SealedShuffle]()
   private val ending = new CofferQuery.Ending(id)
@@ -46,13 +46,14 @@ final class CofferQuery private (val id: Long) extends Logging {
   /** Shuffles are written once in a session, as execution 0; each run of a result is its own. */
   def nextExecution(): Long = executions.incrementAndGet()
 
-  def subqueryId(subquery: ScalarSubquery): Int =
-    subqueryIds.computeIfAbsent(subquery.exprId, _ => Integer.valueOf(nextObject())).intValue
+  /** `field`: which of its values, where the optimizer has merged several subqueries into one. */
+  def subqueryId(subquery: ScalarSubquery, field: Int): Int =
+    subqueryIds.computeIfAbsent((subquery.exprId, field), _ => Integer.valueOf(nextObject())).intValue
 
   /** Seals a scalar subquery's value, once: it is the same for all fragments that name it. */
-  def sealValue(valueId: Int, subquery: ScalarSubquery): Unit = sealedValues.synchronized {
+  def sealValue(valueId: Int, value: Expression): Unit = sealedValues.synchronized {
     if (!sealedValues.contains(valueId)) {
-      val literal = Literals.of(subquery.eval(null), subquery.dataType) match {
+      val literal = Literals.of(value.eval(null), value.dataType) match {
         case Right(l) => l
         case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
       }

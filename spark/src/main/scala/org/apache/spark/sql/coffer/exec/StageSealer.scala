@@ -34,7 +34,7 @@ object StageSealer {
       "COFFER_LAYOUT",
       s"a stage of ${translated.partitions} partitions was laid out as ${parts.size}",
       "please report the query's EXPLAIN")
-    translated.subqueries.foreach(s => query.sealValue(s.id, node.subquery(s.subquery)))
+    translated.subqueries.foreach(s => query.sealValue(s.id, s.valueOf(node.subquery(s.subquery))))
     val inputs = translated.inputs.map(i => i.id -> node.read(i.leaf.plan))
     val request = SealStage.newBuilder
       .setSession(query.session)

@@ -13,10 +13,12 @@ import org.apache.spark.sql.execution.aggregate.{ObjectHashAggregateExec, SortAg
  */
 private[plan] object AggregateOperators extends OperatorFamily {
 
+  private val becomes = "aggregate, and a project where the results are worked on"
+
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[HashAggregateExec](convert(_, _, _)),
-    operator[ObjectHashAggregateExec](convert(_, _, _)),
-    operator[SortAggregateExec](convert(_, _, _)))
+    operator[HashAggregateExec](becomes)(convert(_, _, _)),
+    operator[ObjectHashAggregateExec](becomes)(convert(_, _, _)),
+    operator[SortAggregateExec](becomes)(convert(_, _, _)))
 
   private def convert(
       plan: BaseAggregateExec,

@@ -15,7 +15,7 @@ private[plan] object ArithmeticExpressions extends ExpressionFamily {
     functionBy[Pmod]("pmod")(e => Modes.of(e.evalMode)),
     functionBy[UnaryMinus]("unary_minus")(e => Modes.failing(e.failOnError)),
     functionBy[Abs]("abs")(e => Modes.failing(e.failOnError)),
-    entry[UnaryPositive]((e, scope) => scope.convert(e.child)),
+    entry[UnaryPositive]("its child")((e, scope) => scope.convert(e.child)),
     function[BitwiseAnd]("bitwise_and"),
     function[BitwiseOr]("bitwise_or"),
     function[BitwiseXor]("bitwise_xor"),

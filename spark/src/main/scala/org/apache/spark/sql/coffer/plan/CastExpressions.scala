@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.BinaryType
 private[plan] object CastExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
-    entry[CatalystCast] { (e, scope) =>
+    entry[CatalystCast]("a cast") { (e, scope) =>
       for {
         child <- scope.convert(e.child)
         to <- Types.of(e.dataType)
@@ -20,7 +20,7 @@ private[plan] object CastExpressions extends ExpressionFamily {
         Expr.newBuilder.setCast(cast).build()
       }
     },
-    entry[ToPrettyString] { (e, scope) =>
+    entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
       if (e.child.dataType == BinaryType && SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
         refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
       } else {

@@ -12,7 +12,7 @@ private[plan] object ConditionalExpressions extends ExpressionFamily {
     function[NaNvl]("nanvl"),
     function[Greatest]("greatest"),
     function[Least]("least"),
-    entry[CatalystCaseWhen] { (e, scope) =>
+    entry[CatalystCaseWhen]("CASE WHEN") { (e, scope) =>
       for {
         resultType <- Types.of(e.dataType)
         branches <- traverse(e.branches)(branch(_, scope))

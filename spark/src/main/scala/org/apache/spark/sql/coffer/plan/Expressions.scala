@@ -10,9 +10,10 @@ private[plan] trait ExpressionSerde[E <: Expression] {
   def convert(expr: E, scope: Scope): Result[Expr]
 }
 
-/** A class and its serde; families are lists of these. */
+/** A class, what it becomes in the engine (for the reference), and its serde; families are lists of these. */
 private[plan] final class ExpressionEntry(
     val expression: Class[_],
+    val becomes: String,
     serde: ExpressionSerde[Expression]) {
   def convert(expr: Expression, scope: Scope): Result[Expr] = serde.convert(expr, scope)
 }
@@ -20,20 +21,21 @@ private[plan] final class ExpressionEntry(
 private[plan] trait ExpressionFamily {
   def entries: Seq[ExpressionEntry]
 
-  protected def entry[E <: Expression](serde: ExpressionSerde[E])(implicit
+  protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit
       tag: ClassTag[E]): ExpressionEntry =
     new ExpressionEntry(
       tag.runtimeClass,
+      becomes,
       (expr: Expression, scope: Scope) => serde.convert(expr.asInstanceOf[E], scope))
 
   /** A function whose arguments are the expression's children, in their order. */
   protected def function[E <: Expression: ClassTag](name: String): ExpressionEntry =
-    entry[E]((expr, scope) => Calls.of(name, expr, expr.children, scope))
+    entry[E](s"`$name`")((expr, scope) => Calls.of(name, expr, expr.children, scope))
 
   /** The same, with what to do about overflow and bad values. */
   protected def functionBy[E <: Expression: ClassTag](name: String)(
       mode: E => EvalMode): ExpressionEntry =
-    entry[E]((expr, scope) => Calls.of(name, expr, expr.children, scope, mode(expr)))
+    entry[E](s"`$name`")((expr, scope) => Calls.of(name, expr, expr.children, scope, mode(expr)))
 }
 
 /** Every expression that has a translation, by its exact class. */
@@ -65,8 +67,11 @@ object Expressions {
     converted.left.map(_.at(expr))
   }
 
-  /** The classes with a translation: what `docs/reference/operators.md` lists. */
-  private[plan] def supported: Seq[Class[_]] = byClass.keys.toSeq
+  /** Families with their classes and what those become: what `docs/reference/operators.md` lists. */
+  private[plan] def reference: Seq[(String, Seq[(String, String)])] = families.map { f =>
+    val name = f.getClass.getSimpleName.stripSuffix("$").stripSuffix("Expressions")
+    name -> f.entries.map(e => e.expression.getSimpleName -> e.becomes)
+  }
 }
 
 private[plan] object Calls {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.plan
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.coffer.proto.plan.{Call, Cast, EvalMode, Expr, Literal, TypeId}
+import org.apache.spark.sql.coffer.proto.plan.{Call, Cast, EvalMode, Expr, TypeId}
 
 /**
  * Which translated expressions cannot raise an error, whatever the row. An allow-list: what is not known is taken to fail, which
@@ -43,36 +43,10 @@ private[plan] object Fallibility {
 
   private val alwaysTotal: Set[String] = Set(
     "and", "or", "not", "is_null", "is_not_null", "is_nan", "eq", "equal_null_safe", "lt", "le", "gt", "ge", "if",
-    "coalesce", "starts_with", "ends_with", "contains", "upper", "lower", "length", "octet_length", "substring",
+    "coalesce", "starts_with", "ends_with", "contains", "like", "upper", "lower", "length", "octet_length", "substring",
     "year", "quarter", "month", "day_of_month", "day_of_week", "day_of_year", "normalize_nan_and_zero")
 
-  private def total(call: Call): Boolean =
-    alwaysTotal.contains(call.getName) || (call.getName == "like" && wellFormedLike(call))
-
-  private def wellFormedLike(call: Call): Boolean = {
-    val args = call.getArgsList.asScala
-    args.length == 3 && args.tail.forall(a => a.hasLiteral && a.getLiteral.getValueCase == Literal.ValueCase.STRING) && {
-      val escape = args(2).getLiteral.getString
-      escape.length == 1 && escapesWell(args(1).getLiteral.getString, escape.head)
-    }
-  }
-
-  /** Spark's rule: the escape character is followed by `_`, `%` or itself. */
-  private def escapesWell(pattern: String, escape: Char): Boolean = {
-    var i = 0
-    var well = true
-    while (well && i < pattern.length) {
-      if (pattern(i) == escape) {
-        well = i + 1 < pattern.length && {
-          val next = pattern(i + 1)
-          next == '_' || next == '%' || next == escape
-        }
-        i += 1
-      }
-      i += 1
-    }
-    well
-  }
+  private def total(call: Call): Boolean = alwaysTotal.contains(call.getName)
 
   /** The engine reads no text as a float or an instant that only Java reads, and no bytes as a string that are not UTF-8. */
   private val dependsOnSource: Set[TypeId] = Set(TypeId.STRING, TypeId.FLOAT, TypeId.DOUBLE, TypeId.TIMESTAMP)

@@ -12,20 +12,25 @@ private[plan] trait OperatorSerde[P <: SparkPlan] {
   def convert(plan: P, children: Seq[Relation], translation: Translation): Result[Relation]
 }
 
-private[plan] final class OperatorEntry(val operator: Class[_], val serde: OperatorSerde[SparkPlan])
+/** A class, what becomes of it (for the reference), and its serde. */
+private[plan] final class OperatorEntry(
+    val operator: Class[_],
+    val becomes: String,
+    val serde: OperatorSerde[SparkPlan])
 
 private[plan] trait OperatorFamily {
   def entries: Seq[OperatorEntry]
 
-  protected def operator[P <: SparkPlan](serde: OperatorSerde[P])(implicit
+  protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit
       tag: ClassTag[P]): OperatorEntry =
     new OperatorEntry(
       tag.runtimeClass,
+      becomes,
       (plan, children, translation) =>
         serde.convert(plan.asInstanceOf[P], children, translation))
 
   protected def refused[P <: SparkPlan: ClassTag](reason: String): OperatorEntry =
-    operator[P]((_, _, _) => refuse(reason))
+    operator[P](s"refused: $reason")((_, _, _) => refuse(reason))
 }
 
 /** Every operator that has a translation, or a reason of its own for having none. */
@@ -40,6 +45,9 @@ object Operators {
 
   private val byClass: Map[Class[_], OperatorSerde[SparkPlan]] =
     families.flatMap(_.entries).map(e => e.operator -> e.serde).toMap
+
+  private[plan] def reference: Seq[(String, String)] =
+    families.flatMap(_.entries).map(e => e.operator.getSimpleName -> e.becomes)
 
   /** The whole subtree down to the leaves. */
   private[plan] def convert(plan: SparkPlan, translation: Translation): Result[Relation] =

@@ -10,19 +10,19 @@ import org.apache.spark.sql.execution._
 private[plan] object OrderOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[SortExec] { (plan, children, translation) =>
+    operator[SortExec]("sort, within each partition") { (plan, children, translation) =>
       sort(plan, children.head, plan.sortOrder, None, translation)
     },
-    operator[LocalLimitExec] { (plan, children, translation) =>
+    operator[LocalLimitExec]("limit") { (plan, children, translation) =>
       Right(limit(plan, children.head, 0, Some(plan.limit), translation))
     },
-    operator[GlobalLimitExec] { (plan, children, translation) =>
+    operator[GlobalLimitExec]("limit with offset") { (plan, children, translation) =>
       Right(limited(plan, children.head, plan.limit, plan.offset, translation))
     },
-    operator[CollectLimitExec] { (plan, children, translation) =>
+    operator[CollectLimitExec]("limit with offset; at the root the client engine takes part") { (plan, children, translation) =>
       inOnePartition(plan).map(_ => limited(plan, children.head, plan.limit, plan.offset, translation))
     },
-    operator[TakeOrderedAndProjectExec] { (plan, children, translation) =>
+    operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client engine takes part") { (plan, children, translation) =>
       for {
         _ <- inOnePartition(plan)
         sorted <- sort(plan, children.head, plan.sortOrder, Some(plan.limit), translation)

@@ -19,13 +19,13 @@ private[plan] object PredicateExpressions extends ExpressionFamily {
     function[IsNull]("is_null"),
     function[IsNotNull]("is_not_null"),
     function[IsNaN]("is_nan"),
-    entry[In] { (e, scope) =>
+    entry[In]("an IN list") { (e, scope) =>
       for {
         value <- scope.convert(e.value)
         list <- traverse(e.list)(scope.convert)
       } yield inList(value, list)
     },
-    entry[InSet] { (e, scope) =>
+    entry[InSet]("an IN list, in a fixed order") { (e, scope) =>
       for {
         value <- scope.convert(e.child)
         // A set has no order of its own; the same query must give the same fragment.

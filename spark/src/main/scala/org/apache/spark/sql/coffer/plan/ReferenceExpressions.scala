@@ -9,28 +9,28 @@ import org.apache.spark.sql.execution.ScalarSubquery
 private[plan] object ReferenceExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
-    entry[AttributeReference] { (a, scope) =>
+    entry[AttributeReference]("a column by position") { (a, scope) =>
       scope.position(a.exprId) match {
         case Some(position) => Right(column(position))
         case None => refuse("this column is not among the operator's input")
       }
     },
-    entry[BoundReference] { (b, scope) =>
+    entry[BoundReference]("a column by position") { (b, scope) =>
       if (b.ordinal < scope.width) Right(column(b.ordinal))
       else refuse("this position is not among the operator's input")
     },
-    entry[Literal]((l, _) => Literals.expr(l)),
-    entry[Alias]((a, scope) => scope.convert(a.child)),
-    entry[ScalarSubquery]((s, scope) => subquery(s, 0, s, scope)),
-    entry[GetStructField] { (field, scope) =>
+    entry[Literal]("a literal")((l, _) => Literals.expr(l)),
+    entry[Alias]("its child")((a, scope) => scope.convert(a.child)),
+    entry[ScalarSubquery]("a value that comes sealed with the task")((s, scope) => subquery(s, 0, s, scope)),
+    entry[GetStructField]("the same, of a scalar subquery that the optimizer merged; else refused") { (field, scope) =>
       field.child match {
         case s: ScalarSubquery => subquery(s, field.ordinal, field, scope)
         case _ => refuse("nested types are not supported")
       }
     },
-    entry[KnownNullable]((e, scope) => scope.convert(e.child)),
-    entry[KnownNotNull]((e, scope) => scope.convert(e.child)),
-    entry[KnownFloatingPointNormalized]((e, scope) => scope.convert(e.child)),
+    entry[KnownNullable]("its child")((e, scope) => scope.convert(e.child)),
+    entry[KnownNotNull]("its child")((e, scope) => scope.convert(e.child)),
+    entry[KnownFloatingPointNormalized]("its child")((e, scope) => scope.convert(e.child)),
     function[NormalizeNaNAndZero]("normalize_nan_and_zero"))
 
   private def subquery(

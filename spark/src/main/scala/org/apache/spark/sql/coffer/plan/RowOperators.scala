@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.{FilterExec, ProjectExec}
 private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[ProjectExec] { (plan, children, translation) =>
+    operator[ProjectExec]("project") { (plan, children, translation) =>
       val child = children.head
       Operators.named(plan.projectList, new Scope(child.output, translation)).map { exprs =>
         val project = Project.newBuilder.setChild(child.node)
@@ -16,7 +16,7 @@ private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
         Relation(translation.node(plan).setProject(project).build(), plan.output, child.partitions)
       }
     },
-    operator[FilterExec] { (plan, children, translation) =>
+    operator[FilterExec]("filter; directly above a scan, what cannot fail goes into the scan") { (plan, children, translation) =>
       val child = children.head
       val scope = new Scope(child.output, translation)
       conjuncts(plan.condition, scope).map { all =>

@@ -10,10 +10,10 @@ import org.apache.spark.sql.execution._
 private[plan] object SetOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[LocalTableScanExec]((plan, _, translation) => values(plan, plan.output, plan.rows, translation)),
-    operator[EmptyRelationExec]((plan, _, translation) => values(plan, plan.output, Nil, translation)),
-    operator[UnionExec](union(_, _, _)),
-    operator[ExpandExec] { (plan, children, translation) =>
+    operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) => values(plan, plan.output, plan.rows, translation)),
+    operator[EmptyRelationExec]("values without rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
+    operator[UnionExec]("union")(union(_, _, _)),
+    operator[ExpandExec]("expand") { (plan, children, translation) =>
       val child = children.head
       val scope = new Scope(child.output, translation)
       for {

@@ -30,17 +30,24 @@ private[plan] object StringExpressions extends ExpressionFamily {
     function[StringLocate]("string_locate"),
     function[StringRepeat]("string_repeat"),
     function[InitCap]("init_cap"),
-    entry[Like] { (e, scope) =>
+    function[Reverse]("reverse"),
+    function[StringTranslate]("string_translate"),
+    function[SubstringIndex]("substring_index"),
+    function[StringSpace]("string_space"),
+    function[Ascii]("ascii"),
+    function[Chr]("chr"),
+    entry[Like]("`like` of value, pattern and escape character; the pattern must be a literal") { (e, scope) =>
       for {
+        _ <- LikePatterns.check(e)
         value <- scope.convert(e.left)
         pattern <- scope.convert(e.right)
         call <- Calls.ofConverted("like", e, Seq(value, pattern, Literals.string(e.escapeChar.toString)))
       } yield call
     },
-    entry[LikeAll]((e, scope) => likes(e.child, e.patterns, scope, "and", negated = false)),
-    entry[NotLikeAll]((e, scope) => likes(e.child, e.patterns, scope, "and", negated = true)),
-    entry[LikeAny]((e, scope) => likes(e.child, e.patterns, scope, "or", negated = false)),
-    entry[NotLikeAny]((e, scope) => likes(e.child, e.patterns, scope, "or", negated = true)))
+    entry[LikeAll]("`like`s joined by `and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = false)),
+    entry[NotLikeAll]("`like`s negated and joined by `and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = true)),
+    entry[LikeAny]("`like`s joined by `or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = false)),
+    entry[NotLikeAny]("`like`s negated and joined by `or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = true)))
 
   /** `value LIKE ALL (…)` and its kin: the same patterns, each on its own, joined by AND or OR. */
   private def likes(
@@ -60,5 +67,26 @@ private[plan] object StringExpressions extends ExpressionFamily {
   private def boolean(name: String, left: Expr, right: Expr): Expr = {
     val t = DataType.newBuilder.setId(TypeId.BOOLEAN)
     Expr.newBuilder.setCall(Call.newBuilder.setName(name).setType(t).addArgs(left).addArgs(right)).build()
+  }
+}
+
+/** The engine analyses a pattern once, when the fragment is built. */
+private[plan] object LikePatterns {
+
+  def check(like: Like): Result[Unit] = like.right match {
+    case CatalystLiteral(null, _) => Right(())
+    case CatalystLiteral(pattern: UTF8String, _) =>
+      if (escapesWell(pattern.toString, like.escapeChar)) Right(())
+      else refuse("the pattern's escape character stands at its end or before a character that needs none")
+    case _ => refuse("a pattern that is not a literal is not supported")
+  }
+
+  /** Spark's rule: the escape character is followed by `_`, `%` or itself. */
+  private def escapesWell(pattern: String, escape: Char): Boolean = {
+    val next = pattern.indexOf(escape.toInt)
+    next < 0 || (next + 1 < pattern.length && {
+      val escaped = pattern(next + 1)
+      (escaped == '_' || escaped == '%' || escaped == escape) && escapesWell(pattern.drop(next + 2), escape)
+    })
   }
 }

@@ -25,7 +25,11 @@ final case class BoundInput(id: Int, leaf: InputLeaf)
  * A scalar that a fragment names. Once `subquery` has been executed, `value.eval()` is the value, of `value.dataType`: the
  * subquery itself, or one field of it where the optimizer has merged several.
  */
-final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Expression)
+final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Expression) {
+
+  /** The value's expression over another instance of the subquery: the one that has been executed. */
+  def valueOf(executed: ScalarSubquery): Expression = value.transform { case _: ScalarSubquery => executed }
+}
 
 /** Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. */
 private[plan] final case class Relation(node: Node, output: Seq[Attribute], partitions: () => Int)

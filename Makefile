@@ -30,9 +30,10 @@ build: tools engine $(JAR) $(VENV)/.ready
 tools:
 	@scripts/check-tools
 
-# Cargo knows by itself what is fresh.
+# Always the whole workspace with its tests: cargo joins the features of what is selected, and with another selection
+# (`-p`, or without tests) they differ, and DataFusion is built once more. Cargo knows by itself what is fresh.
 engine: | tools
-	@cargo build --release --locked --manifest-path engine/Cargo.toml -p coffer-cli -p coffer-engine -p coffer-client
+	@cargo build --release --locked --workspace --bins --tests --manifest-path engine/Cargo.toml
 
 $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package

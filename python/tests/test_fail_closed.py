@@ -17,7 +17,8 @@ from coffer.workload.owner import Owner
 from coffer.workload.processes import below
 from coffer.workload.runner import Driver, QueryFailed
 
-JOBS = "result = len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))"
+# How many jobs the scheduler was ever given.
+JOBS = "result = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()"
 
 
 @pytest.fixture
@@ -45,6 +46,12 @@ def refused(action: Callable[[], Any], *words: str) -> str:
 
 
 # ---- planning ----------------------------------------------------------------------------------------------------
+
+
+def test_jobs_are_counted(sealed: Driver) -> None:
+    before = sealed.run(JOBS)
+    sealed.query("SELECT count(*) FROM edge WHERE i8 > 3")
+    assert sealed.run(JOBS) > before
 
 
 @pytest.mark.parametrize(

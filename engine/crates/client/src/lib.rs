@@ -1,1 +1,35 @@
-//! The client engine: sessions, sealing of stages, opening of results, on the trusted site
+//! The client engine: the half of Coffer that runs on the trusted site, beside the Spark driver.
+//!
+//! It alone holds keyring, policy and register. For the driver's JVM, which holds no key, it verifies engines and releases
+//! keys to them, opens tables, checks and seals whole stages, accepts commit records, and opens results. It parses what
+//! executors send (sealed streams, commit records, errors) so that the JVM need not.
+//!
+//! What it is not: it reads no table file, runs no fragment over table data (only the finish of a result, over rows that are
+//! opened for the user anyway), and believes nothing that was not sealed by an engine it admitted.
+#![warn(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+
+mod admit;
+mod bounds;
+mod commits;
+pub mod connection;
+mod coverage;
+mod error;
+mod opened;
+mod result;
+mod service;
+mod session;
+mod stage;
+mod tables;
+
+pub use coverage::CoverageError;
+pub use error::ClientError;
+pub use service::Service;

@@ -24,8 +24,8 @@ pub enum WireError {
     /// The connection ended inside a message.
     #[error("the connection ended inside a message")]
     Truncated,
-    /// Longer than [`MAX_MESSAGE`].
-    #[error("a message of {0} bytes is over the limit of 64 MiB")]
+    /// Longer than the limit, [`MAX_MESSAGE`] as a rule.
+    #[error("a message of {0} bytes is over the limit")]
     TooLong(u64),
     /// A length of nought leaves no room for the type.
     #[error("a message of no bytes has no type")]
@@ -56,6 +56,14 @@ impl Message {
 
 /// Reads one message; `None` when the peer closed between two messages.
 pub async fn read_message<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<Message>, WireError> {
+    read_message_up_to(reader, MAX_MESSAGE).await
+}
+
+/// As [`read_message`], with another limit: the client engine takes whole results from its driver.
+pub async fn read_message_up_to<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    limit: usize,
+) -> Result<Option<Message>, WireError> {
     let mut head = BytesMut::with_capacity(5);
     while head.len() < 4 {
         let mut limited = (&mut *reader).take(4 - head.len() as u64);
@@ -71,7 +79,7 @@ pub async fn read_message<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option
     if length == 0 {
         return Err(WireError::Empty);
     }
-    if length > MAX_MESSAGE {
+    if length > limit {
         return Err(WireError::TooLong(length as u64));
     }
     let mut body = BytesMut::with_capacity(length.min(READ_AHEAD));

@@ -218,30 +218,33 @@ pub(crate) struct Leaves<'a> {
 impl<'a> Leaves<'a> {
     /// Walks a plan. An id that occurs twice is an error: its task could not tell which is meant.
     pub(crate) fn gather(&mut self, node: &'a Node) -> Result<(), Check> {
-        let children: Vec<&Node> = match &node.op {
-            Some(Op::Scan(scan)) => {
-                if self.scans.insert(scan.scan_id, scan).is_some() {
-                    return Err(Check::Scan(scan.scan_id));
-                }
-                vec![]
-            }
-            Some(Op::Input(input)) => {
-                if self.inputs.insert(input.input_id, input).is_some() {
-                    return Err(Check::Input(input.input_id));
-                }
-                vec![]
-            }
-            Some(Op::Values(_)) | None => vec![],
-            Some(Op::Filter(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Project(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
-            Some(Op::Union(op)) => op.children.iter().collect(),
-            Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),
-        };
-        children.into_iter().try_for_each(|child| self.gather(child))
+        match &node.op {
+            Some(Op::Scan(scan)) => match self.scans.insert(scan.scan_id, scan) {
+                Some(_) => Err(Check::Scan(scan.scan_id)),
+                None => Ok(()),
+            },
+            Some(Op::Input(input)) => match self.inputs.insert(input.input_id, input) {
+                Some(_) => Err(Check::Input(input.input_id)),
+                None => Ok(()),
+            },
+            _ => children(node).into_iter().try_for_each(|child| self.gather(child)),
+        }
+    }
+}
+
+/// The operators below one.
+#[must_use]
+pub fn children(node: &Node) -> Vec<&Node> {
+    match &node.op {
+        Some(Op::Scan(_) | Op::Input(_) | Op::Values(_)) | None => vec![],
+        Some(Op::Filter(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Project(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Union(op)) => op.children.iter().collect(),
+        Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),
     }
 }
 

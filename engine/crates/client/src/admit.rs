@@ -1,0 +1,154 @@
+//! Engines: from a challenge over evidence to released keys.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use coffer_keys::{
+    EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest,
+};
+use coffer_proto::wire::{
+    AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
+};
+use coffer_sealing::SessionId;
+use prost::Message;
+
+use crate::{ClientError, Service, session::Session};
+
+/// How long a challenge may wait for its evidence. Judged here, on the trusted site's clock.
+const CHALLENGE_LIFE: Duration = Duration::from_secs(300);
+
+/// When challenges were handed out.
+#[derive(Default)]
+pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
+
+impl Drawn {
+    fn note(&mut self, challenge: [u8; 32], now: Instant) {
+        self.0.retain(|_, drawn| now.duration_since(*drawn) < CHALLENGE_LIFE);
+        self.0.insert(challenge, now);
+    }
+
+    /// Whether the challenge is still fresh; it is asked once.
+    fn take(&mut self, challenge: &[u8; 32], now: Instant) -> bool {
+        self.0
+            .remove(challenge)
+            .is_some_and(|drawn| now.duration_since(drawn) < CHALLENGE_LIFE)
+    }
+}
+
+/// An engine that was admitted: the way to release keys to it, and which it has.
+pub(crate) struct Engine {
+    sender: ReleaseSender,
+    /// By session: the generation of keys that was released last.
+    released: HashMap<SessionId, u32>,
+}
+
+impl Engine {
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        self.released.remove(&session);
+    }
+
+    fn release(&mut self, payload: &ReleasePayload, generation: u32) -> Result<Release, ClientError> {
+        let sealed = self.sender.release(payload)?;
+        self.released.insert(payload.session, generation);
+        Ok(Release {
+            encapsulated: sealed.encapsulated.to_vec().into(),
+            sequence: sealed.sequence,
+            ciphertext: sealed.ciphertext.into(),
+        })
+    }
+}
+
+impl Service {
+    pub(crate) fn new_challenge(&self) -> Result<Challenge, ClientError> {
+        let mut inner = self.inner.lock();
+        let challenge = inner.challenges.draw()?;
+        inner.drawn.note(*challenge.as_bytes(), Instant::now());
+        Ok(Challenge {
+            challenge: challenge.as_bytes().to_vec().into(),
+        })
+    }
+
+    /// Verifies evidence. Keys go to the engine only after this.
+    pub(crate) fn admit(&self, request: &AdmitEngine) -> Result<Admitted, ClientError> {
+        let wire =
+            EngineEvidence::decode(request.evidence.clone()).map_err(|_| ClientError::Malformed("evidence"))?;
+        let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
+            .map(EnginePublicKey)
+            .map_err(|_| ClientError::Malformed("evidence"))?;
+        let evidence = Evidence {
+            protocol: wire.protocol,
+            kind: wire.kind,
+            engine_key,
+            report: wire.report.to_vec(),
+            engine_version: wire.engine_version,
+        };
+        let mut inner = self.inner.lock();
+        // Taken before anything is checked: a challenge is good for one try.
+        let challenge = inner.challenges.take(&request.challenge)?;
+        if !inner.drawn.take(challenge.as_bytes(), Instant::now()) {
+            return Err(ClientError::ChallengeExpired);
+        }
+        let owner = self.keyring.owner_key();
+        let attested = attest(&self.policy, &owner.public(), challenge, &evidence)?;
+        let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
+        let sender = ReleaseSender::new(&attested, owner, &application)?;
+        let admitted = Admitted {
+            engine_id: attested.engine_id(),
+            simulated: attested.is_simulated(),
+        };
+        inner.engines.insert(
+            admitted.engine_id.clone(),
+            Engine {
+                sender,
+                released: HashMap::new(),
+            },
+        );
+        Ok(admitted)
+    }
+
+    pub(crate) fn release_keys(&self, request: &ReleaseKeys) -> Result<KeysReleased, ClientError> {
+        let session = self.session(&request.session)?;
+        let session = session.lock();
+        let mut inner = self.inner.lock();
+        let engine = inner
+            .engines
+            .get_mut(&request.engine_id)
+            .ok_or_else(|| ClientError::EngineUnknown(request.engine_id.clone()))?;
+        Ok(KeysReleased {
+            release: Some(engine.release(&session.payload(), session.generation())?),
+        })
+    }
+
+    /// Releases for the admitted engines that have not all keys of the session yet.
+    pub(crate) fn releases(&self, session: &Session) -> Result<Vec<EngineRelease>, ClientError> {
+        let mut inner = self.inner.lock();
+        let mut releases = Vec::new();
+        for (id, engine) in &mut inner.engines {
+            if engine.released.get(&session.id) != Some(&session.generation()) {
+                releases.push(EngineRelease {
+                    engine_id: id.clone(),
+                    release: Some(engine.release(&session.payload(), session.generation())?),
+                });
+            }
+        }
+        Ok(releases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_good_once_and_not_for_long() {
+        let (mut drawn, start) = (Drawn::default(), Instant::now());
+        drawn.note([1; 32], start);
+        assert!(!drawn.take(&[2; 32], start), "never drawn");
+        assert!(drawn.take(&[1; 32], start));
+        assert!(!drawn.take(&[1; 32], start), "twice");
+        drawn.note([3; 32], start);
+        assert!(!drawn.take(&[3; 32], start + CHALLENGE_LIFE), "too late");
+    }
+}

@@ -1,0 +1,99 @@
+//! The client protocol: a request, its answer, on each of several connections.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, thread};
+
+use coffer_engine::{
+    listen::{Listener, ReadHalf, WriteHalf},
+    wire::{Message, put_message, put_raw, read_message_up_to},
+};
+use coffer_proto::wire::{ClientMessage, ResultEnd};
+use tokio::io::AsyncWriteExt;
+
+use crate::{
+    ClientError, Service,
+    result::ResultRows,
+    service::{Reply, kind_byte},
+};
+
+/// The longest request: the JVM's longest array.
+const MAX_REQUEST: usize = i32::MAX as usize;
+/// Bytes of an Arrow stream in one message.
+const CHUNK: usize = 1 << 20;
+
+/// Accepts connections for ever, each served by a thread of its own.
+pub async fn accept(service: Arc<Service>, listener: Listener) -> std::io::Result<()> {
+    loop {
+        let (read, write) = listener.accept().await?;
+        let service = Arc::clone(&service);
+        thread::Builder::new().name("connection".to_owned()).spawn(move || {
+            // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+                tracing::error!("a connection has no runtime");
+                return;
+            };
+            if let Err(error) = runtime.block_on(serve(&service, read, write)) {
+                tracing::warn!(%error, "a connection ended");
+            }
+        })?;
+    }
+}
+
+async fn serve(service: &Service, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+    let mut greeted = false;
+    while let Some(message) = read_message_up_to(&mut read, MAX_REQUEST).await? {
+        match guarded(service, &message, &mut greeted) {
+            Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
+            Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
+            Err(error) => problem(&error, &mut write).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Much of what is parsed comes from executors; a panic costs the request and no more.
+fn guarded(service: &Service, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| service.handle(message, greeted)))
+        .unwrap_or(Err(ClientError::Panicked))
+}
+
+async fn problem(error: &ClientError, write: &mut WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+    tracing::info!(code = error.code(), "a request was refused");
+    let mut out = Vec::new();
+    put_message(&mut out, kind_byte(ClientMessage::Problem), &error.problem())?;
+    write.write_all(&out).await?;
+    Ok(())
+}
+
+/// Sends the rows as RESULT_ARROW messages, then RESULT_END; or PROBLEM, after which what was sent counts for nothing.
+async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+    let mut ipc = match rows.ipc() {
+        Ok(ipc) => ipc,
+        Err(error) => return problem(&error, write).await,
+    };
+    loop {
+        let more = match rows.next().await {
+            Ok(Some(batch)) => ipc.write(&batch).map(|()| true),
+            Ok(None) => ipc.finish().map(|()| false),
+            Err(error) => Err(error),
+        };
+        match more {
+            Ok(true) if ipc.bytes().len() < CHUNK => {}
+            Ok(more) => {
+                let mut out = Vec::with_capacity(ipc.bytes().len() + 64);
+                for chunk in ipc.bytes().chunks(CHUNK) {
+                    put_raw(&mut out, kind_byte(ClientMessage::ResultArrow), &[chunk])?;
+                }
+                ipc.bytes().clear();
+                if !more {
+                    let end = ResultEnd { rows: ipc.rows };
+                    put_message(&mut out, kind_byte(ClientMessage::ResultEnd), &end)?;
+                }
+                write.write_all(&out).await?;
+                if !more {
+                    return Ok(());
+                }
+            }
+            Err(error) => return problem(&error, write).await,
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Why the client engine says no, as the driver is told: a stable code, a sentence, and what to do.
+
+use coffer_keys::{EvidenceError, KeyringError, PolicyError, ReleaseError};
+use coffer_plan::{Unsupported, codec::CodecError};
+use coffer_proto::wire::Problem;
+use datafusion_common::DataFusionError;
+use thiserror::Error;
+
+use crate::coverage::CoverageError;
+
+/// Every refusal. Codes are those of `docs/reference/errors.md`.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Not a message of the client protocol, or not at this point.
+    #[error("message type {0} has no place here")]
+    UnknownMessage(u8),
+    /// The payload does not decode.
+    #[error("the payload of a {0} message cannot be decoded")]
+    Malformed(&'static str),
+    /// Another request before HELLO.
+    #[error("the connection has not said HELLO")]
+    NotGreeted,
+    /// The plugin is of another protocol version.
+    #[error("the plugin speaks protocol {0}, this client engine speaks 1")]
+    Version(u32),
+    /// One client engine serves one application.
+    #[error("this client engine serves another application")]
+    OtherApplication,
+    /// The driver runs on the untrusted site, and the policy does not trust it.
+    #[error("the driver runs in cluster deploy mode, on a site that the policy does not trust")]
+    ClusterDeployMode,
+    /// The keyring does not open.
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    /// The policy cannot be read.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A table does not open.
+    #[error(transparent)]
+    Table(#[from] coffer_table::Error),
+    /// The challenge was handed out too long ago.
+    #[error("the challenge has expired")]
+    ChallengeExpired,
+    /// Evidence was refused.
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    /// Keys cannot be released.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// No engine of this id was admitted.
+    #[error("no engine {0} has been admitted")]
+    EngineUnknown(String),
+    /// No table was opened under this handle.
+    #[error("there is no open table {0}")]
+    HandleUnknown(u32),
+    /// The session never was, or has ended.
+    #[error("the session is not open")]
+    SessionUnknown,
+    /// The fragment cannot be run exactly as Spark would.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// A sink that engines do not have yet.
+    #[error("a {0} sink is not supported yet")]
+    SinkUnsupported(&'static str),
+    /// The stage's parts do not fit together.
+    #[error("stage {stage}: {what}")]
+    Stage {
+        /// The stage.
+        stage: u32,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// The stage was sealed before, otherwise.
+    #[error("stage {0} was sealed before with other tasks")]
+    StageTaken(u32),
+    /// No such stage was sealed.
+    #[error("stage {0} was not sealed in this session and execution")]
+    StageUnknown(u32),
+    /// Tasks would read something twice, or not at all.
+    #[error("stage {stage}: {source}")]
+    Coverage {
+        /// The stage.
+        stage: u32,
+        /// What is wrong.
+        source: CoverageError,
+    },
+    /// A column of the fragment is not the table's.
+    #[error("stage {stage}: column `{column}` is not of the table, or has another type there")]
+    Column {
+        /// The stage.
+        stage: u32,
+        /// The column.
+        column: String,
+    },
+    /// A stage reads one whose commit records were not accepted.
+    #[error("stage {stage} reads stage {producer}, whose outputs have not been accepted")]
+    AttemptsMissing {
+        /// The reading stage.
+        stage: u32,
+        /// The stage it reads.
+        producer: u32,
+    },
+    /// A bounds or value object that was not made.
+    #[error("stage {stage} names object {object}, which has not been made")]
+    ObjectUnknown {
+        /// The stage.
+        stage: u32,
+        /// The object.
+        object: u32,
+    },
+    /// An object is set once.
+    #[error("object {0} was set before to something else")]
+    ObjectTaken(u32),
+    /// Not one commit record for each map, or not those of this stage.
+    #[error("stage {stage}: {got} commit records came for {want} tasks")]
+    CommitCount {
+        /// The stage.
+        stage: u32,
+        /// How many tasks it has.
+        want: u32,
+        /// How many came.
+        got: usize,
+    },
+    /// A commit record does not open.
+    #[error("stage {stage}, partition {partition}: the commit record does not open: {source}")]
+    CommitOpening {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+        /// Why.
+        source: coffer_sealing::Error,
+    },
+    /// A commit record is of another task, or does not fit the stage.
+    #[error("stage {stage}, partition {partition}: the commit record is not this task's")]
+    CommitPlace {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+    },
+    /// Two tasks with one attempt id.
+    #[error("stage {stage}, partition {partition}: its attempt is another partition's")]
+    CommitRepeated {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+    },
+    /// Not the partitions that must come.
+    #[error("stage {stage}: partition {partition} is missing, foreign, or was taken before")]
+    ResultPartition {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+    },
+    /// A stream of a result or sample does not open.
+    #[error("stage {stage}, partition {partition}: the stream does not open: {source}")]
+    Stream {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+        /// Why.
+        source: coffer_sealing::Error,
+    },
+    /// A stream holds other counts than its commit record says.
+    #[error("stage {stage}, partition {partition}: the stream is not the one that the commit record counts")]
+    StreamCount {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+    },
+    /// An authentic frame holds no batch of the stage's schema.
+    #[error("stage {stage}, partition {partition}: a frame holds no batch of the stage's schema: {source}")]
+    Payload {
+        /// The stage.
+        stage: u32,
+        /// The partition.
+        partition: u32,
+        /// Why.
+        source: CodecError,
+    },
+    /// The finish of a result failed.
+    #[error("the result could not be finished: {0}")]
+    Finish(#[from] DataFusionError),
+    /// Spark's own error, met in the finish.
+    #[error("{message}")]
+    Spark {
+        /// Spark's class.
+        class: String,
+        /// Spark's text.
+        message: String,
+    },
+    /// A sealed error or metrics blob does not open.
+    #[error("what the engine sealed does not open: {0}")]
+    Opening(coffer_sealing::Error),
+    /// Sealing failed here.
+    #[error("sealing failed: {0}")]
+    Sealing(#[from] coffer_sealing::Error),
+    /// The answer would be over the protocol's limit.
+    #[error("the answer is too long for one message")]
+    AnswerTooLong,
+    /// The request's handler panicked; it was contained.
+    #[error("the client engine failed in an unforeseen way")]
+    Panicked,
+}
+
+impl ClientError {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::UnknownMessage(_) | Self::Malformed(_) | Self::NotGreeted => "protocol",
+            Self::Version(_) => "version",
+            Self::OtherApplication => "other_application",
+            Self::ClusterDeployMode => "cluster_deploy_mode",
+            Self::Keyring(_) => "keyring",
+            Self::Policy(_) => "policy",
+            Self::Table(_) => "table",
+            Self::ChallengeExpired => "challenge_expired",
+            Self::Evidence(error) => error.code(),
+            Self::Release(error) => error.code(),
+            Self::EngineUnknown(_) => "engine_unknown",
+            Self::HandleUnknown(_) => "handle_unknown",
+            Self::SessionUnknown => "session",
+            Self::Unsupported(_) | Self::SinkUnsupported(_) => "unsupported",
+            Self::Stage { .. } => "stage",
+            Self::StageTaken(_) => "stage_taken",
+            Self::StageUnknown(_) => "stage_unknown",
+            Self::Coverage { .. } => "coverage",
+            Self::Column { .. } => "column",
+            Self::AttemptsMissing { .. } => "attempts_missing",
+            Self::ObjectUnknown { .. } => "object_unknown",
+            Self::ObjectTaken(_) => "object_taken",
+            Self::CommitCount { .. } => "commit_count",
+            Self::CommitOpening { .. } => "commit_opening",
+            Self::CommitPlace { .. } => "commit_place",
+            Self::CommitRepeated { .. } => "commit_repeated",
+            Self::ResultPartition { .. } => "result_partition",
+            Self::Stream { .. } => "stream",
+            Self::StreamCount { .. } => "stream_count",
+            Self::Payload { .. } => "payload",
+            Self::Finish(_) => "finish",
+            Self::Spark { class, .. } => class,
+            Self::Opening(_) => "opening",
+            Self::Sealing(_) => "sealing",
+            Self::AnswerTooLong => "answer_too_long",
+            Self::Panicked => "internal",
+        }
+    }
+
+    /// What to do about it; empty where there is nothing to say.
+    pub fn hint(&self) -> String {
+        let text = match self {
+            Self::UnknownMessage(_) | Self::Malformed(_) | Self::NotGreeted | Self::Version(_) => {
+                "use the plugin and the client engine of the same Coffer release"
+            }
+            Self::OtherApplication => "start a client engine for each application",
+            Self::ClusterDeployMode => {
+                "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy if that site is yours"
+            }
+            Self::Keyring(error) => return error.hint().unwrap_or_default(),
+            Self::Policy(error) => return error.hint().unwrap_or_default(),
+            Self::Evidence(error) => return error.hint().unwrap_or_default(),
+            Self::Release(error) => return error.hint().unwrap_or_default(),
+            Self::Table(error) => table_hint(error),
+            Self::ChallengeExpired => "ask for a new challenge; if this recurs, is the executor's clock or network stuck?",
+            Self::Unsupported(_) | Self::SinkUnsupported(_) => {
+                "rewrite the query without it; nothing of it has been run"
+            }
+            Self::CommitOpening { .. }
+            | Self::CommitPlace { .. }
+            | Self::CommitRepeated { .. }
+            | Self::ResultPartition { .. }
+            | Self::Stream { .. }
+            | Self::StreamCount { .. }
+            | Self::Opening(_) => {
+                "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
+            }
+            Self::SessionUnknown => "the query's session has ended: run the query again",
+            Self::AnswerTooLong => "read the result in parts, or write it to a table",
+            _ => "",
+        };
+        text.to_owned()
+    }
+
+    /// As a message.
+    pub fn problem(&self) -> Problem {
+        Problem {
+            code: self.code().to_owned(),
+            message: self.to_string(),
+            hint: self.hint(),
+        }
+    }
+}
+
+fn table_hint(error: &coffer_table::Error) -> &'static str {
+    use coffer_table::Fault;
+    match error.fault() {
+        Fault::Caller => "check the path or name, and that this home's keyring made the table (coffer inspect)",
+        Fault::Host => "the table's files were altered, lost or rolled back; run coffer verify, and restore them",
+        Fault::System => "check the path, its permissions and the disk",
+        Fault::Internal => "",
+    }
+}

@@ -1,0 +1,264 @@
+//! The client engine's state, and which request goes where.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy};
+use coffer_proto::wire::{
+    ClientMessage, EndSession, ErrorDetail, ErrorOpened, Hello, MetricsOpened, NewSession, NodeMetrics, OpenError,
+    OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
+};
+use coffer_engine::{
+    task::sha256,
+    wire::{Message, PROTOCOL, put_message},
+};
+use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
+use coffer_table::VerifiedManifest;
+use parking_lot::Mutex;
+use prost::Message as _;
+
+use crate::{
+    ClientError,
+    admit::{Drawn, Engine},
+    result::ResultRows,
+    session::{Object, Session, Shared},
+};
+
+/// Ended sessions that descriptors go on naming; engines that miss them have leases.
+const ENDED_NAMED: usize = 64;
+
+/// The client engine. One home, one application.
+pub struct Service {
+    pub(crate) home: Home,
+    pub(crate) keyring: Keyring,
+    /// As it was at start: what it says of evidence and deploy mode does not change under a running application.
+    pub(crate) policy: Policy,
+    pub(crate) inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub(crate) application: Option<String>,
+    pub(crate) challenges: Challenges,
+    pub(crate) drawn: Drawn,
+    pub(crate) engines: HashMap<String, Engine>,
+    sessions: HashMap<SessionId, Shared>,
+    pub(crate) ended: VecDeque<SessionId>,
+    pub(crate) tables: Vec<Arc<VerifiedManifest>>,
+}
+
+/// What goes back.
+pub(crate) enum Reply {
+    /// One message, framed.
+    Message(Vec<u8>),
+    /// The rows of a result.
+    Rows(ResultRows),
+}
+
+impl Service {
+    /// Opens home, policy and keyring.
+    pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
+        let policy = Policy::load(&home.policy())?;
+        let keyring = Keyring::open(&home.keyring(), passphrase)?;
+        Ok(Self {
+            home,
+            keyring,
+            policy,
+            inner: Mutex::new(Inner::default()),
+        })
+    }
+
+    /// Answers one request. `greeted` is the connection's.
+    pub(crate) fn handle(&self, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+        let kind = ClientMessage::try_from(i32::from(message.kind))
+            .map_err(|_| ClientError::UnknownMessage(message.kind))?;
+        if kind == ClientMessage::Hello {
+            let welcome = self.hello(&decode(message, "HELLO")?)?;
+            *greeted = true;
+            return reply(ClientMessage::Welcome, &welcome);
+        }
+        if !*greeted {
+            return Err(ClientError::NotGreeted);
+        }
+        match kind {
+            ClientMessage::OpenTable => reply(
+                ClientMessage::TableInfo,
+                &self.open_table(&decode(message, "OPEN_TABLE")?)?,
+            ),
+            ClientMessage::NewSession => {
+                let _: NewSession = decode(message, "NEW_SESSION")?;
+                reply(ClientMessage::Session, &self.new_session()?)
+            }
+            ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
+            ClientMessage::AdmitEngine => reply(
+                ClientMessage::Admitted,
+                &self.admit(&decode(message, "ADMIT_ENGINE")?)?,
+            ),
+            ClientMessage::SealStage => reply(
+                ClientMessage::SealedStage,
+                &self.seal_stage(&decode(message, "SEAL_STAGE")?)?,
+            ),
+            ClientMessage::ReleaseKeys => reply(
+                ClientMessage::KeysReleased,
+                &self.release_keys(&decode(message, "RELEASE_KEYS")?)?,
+            ),
+            ClientMessage::AcceptCommits => reply(
+                ClientMessage::CommitsAccepted,
+                &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
+            ),
+            ClientMessage::OpenResult => Ok(Reply::Rows(
+                self.open_result(&decode(message, "OPEN_RESULT")?)?,
+            )),
+            ClientMessage::PickBounds => reply(
+                ClientMessage::BoundsPicked,
+                &self.pick_bounds(&decode(message, "PICK_BOUNDS")?)?,
+            ),
+            ClientMessage::SealValue => reply(
+                ClientMessage::ValueSealed,
+                &self.seal_value(decode(message, "SEAL_VALUE")?)?,
+            ),
+            ClientMessage::OpenError => reply(
+                ClientMessage::ErrorOpened,
+                &self.open_error(&decode(message, "OPEN_ERROR")?)?,
+            ),
+            ClientMessage::OpenMetrics => reply(
+                ClientMessage::MetricsOpened,
+                &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
+            ),
+            ClientMessage::EndSession => reply(
+                ClientMessage::SessionEnded,
+                &self.end_session(&decode(message, "END_SESSION")?)?,
+            ),
+            _ => Err(ClientError::UnknownMessage(message.kind)),
+        }
+    }
+
+    fn hello(&self, hello: &Hello) -> Result<Welcome, ClientError> {
+        if hello.protocol != PROTOCOL {
+            return Err(ClientError::Version(hello.protocol));
+        }
+        if hello.cluster_deploy_mode && !self.policy.trusts_cluster_deploy_mode() {
+            return Err(ClientError::ClusterDeployMode);
+        }
+        let mut inner = self.inner.lock();
+        if inner.application.get_or_insert_with(|| hello.application.clone()) != &hello.application {
+            return Err(ClientError::OtherApplication);
+        }
+        Ok(Welcome {
+            owner_key: self.keyring.owner_public().as_bytes().to_vec().into(),
+            engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+            evidence_kinds: self
+                .policy
+                .accepted_evidence()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        })
+    }
+
+    fn new_session(&self) -> Result<coffer_proto::wire::Session, ClientError> {
+        let session = Session::draw()?;
+        let id = session.id;
+        self.inner
+            .lock()
+            .sessions
+            .insert(id, Arc::new(Mutex::new(session)));
+        Ok(coffer_proto::wire::Session {
+            session: id.as_bytes().to_vec().into(),
+        })
+    }
+
+    pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
+        let id = SessionId::from_slice(id).map_err(|_| ClientError::SessionUnknown)?;
+        self.inner
+            .lock()
+            .sessions
+            .get(&id)
+            .map(Arc::clone)
+            .ok_or(ClientError::SessionUnknown)
+    }
+
+    fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
+        let id = SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
+        let mut inner = self.inner.lock();
+        if inner.sessions.remove(&id).is_none() {
+            return Err(ClientError::SessionUnknown);
+        }
+        for engine in inner.engines.values_mut() {
+            engine.forget(id);
+        }
+        inner.ended.push_back(id);
+        while inner.ended.len() > ENDED_NAMED {
+            inner.ended.pop_front();
+        }
+        Ok(SessionEnded {})
+    }
+
+    fn seal_value(&self, request: SealValue) -> Result<ValueSealed, ClientError> {
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let id = request.id;
+        let plain = SealedObject {
+            kind: Some(Kind::Value(Value {
+                id,
+                literal: request.literal,
+            })),
+        }
+        .encode_to_vec();
+        let object = Object {
+            digest: sha256(&plain),
+            sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,
+        };
+        session.set(id, object)?;
+        Ok(ValueSealed {})
+    }
+
+    fn open_error(&self, request: &OpenError) -> Result<ErrorOpened, ClientError> {
+        let session = self.session(&request.session)?;
+        let session = session.lock();
+        let identity = identity::error(session.id, StageId(request.stage), Partition(request.partition));
+        let plain = open_message(&session.key, &identity, &request.sealed_error).map_err(ClientError::Opening)?;
+        let detail = ErrorDetail::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("error"))?;
+        Ok(ErrorOpened { detail: Some(detail) })
+    }
+
+    fn open_metrics(&self, request: &OpenMetrics) -> Result<MetricsOpened, ClientError> {
+        let session = self.session(&request.session)?;
+        let session = session.lock();
+        let mut sums: Vec<NodeMetrics> = Vec::new();
+        for task in &request.tasks {
+            let identity = identity::metrics(session.id, StageId(request.stage), Partition(task.partition));
+            let plain = open_message(&session.key, &identity, &task.sealed).map_err(ClientError::Opening)?;
+            let metrics = TaskMetrics::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("metrics"))?;
+            for node in metrics.nodes {
+                match sums.iter_mut().find(|sum| sum.node == node.node) {
+                    Some(sum) => {
+                        sum.rows = sum.rows.saturating_add(node.rows);
+                        sum.nanos = sum.nanos.saturating_add(node.nanos);
+                        sum.spilled_bytes = sum.spilled_bytes.saturating_add(node.spilled_bytes);
+                    }
+                    None => sums.push(node),
+                }
+            }
+        }
+        Ok(MetricsOpened { nodes: sums })
+    }
+}
+
+fn decode<M: prost::Message + Default>(message: &Message, name: &'static str) -> Result<M, ClientError> {
+    message.decode(name).map_err(|_| ClientError::Malformed(name))
+}
+
+fn reply<M: prost::Message>(kind: ClientMessage, message: &M) -> Result<Reply, ClientError> {
+    let mut out = Vec::new();
+    put_message(&mut out, kind_byte(kind), message).map_err(|_| ClientError::AnswerTooLong)?;
+    Ok(Reply::Message(out))
+}
+
+/// A message type as it lies on the wire.
+pub(crate) fn kind_byte(kind: ClientMessage) -> u8 {
+    // All types are far below 256; 0 is refused by every receiver.
+    u8::try_from(i32::from(kind)).unwrap_or(0)
+}

@@ -1,0 +1,165 @@
+//! A query's session on the trusted site: its key, what was sealed under it, and what may come back.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use coffer_keys::{KekSet, ReleasePayload};
+use coffer_proto::plan::Schema;
+use coffer_sealing::{AttemptId, SessionId, SessionKey};
+
+use crate::ClientError;
+
+/// How long an engine keeps a session that it hears nothing of.
+const LEASE_SECONDS: u32 = 3600;
+
+/// What a stage writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// One stream for each of so many reduce partitions.
+    Shuffle(u32),
+    Result,
+    Sample,
+}
+
+/// A stage as it was sealed.
+#[derive(Debug, Clone)]
+pub(crate) struct Stage {
+    /// Digest of the whole request: a stage is sealed again only if it is the same.
+    pub(crate) digest: [u8; 32],
+    pub(crate) output: Output,
+    pub(crate) schema: Schema,
+    pub(crate) partitions: u32,
+}
+
+/// The outputs of a shuffle that count.
+pub(crate) struct Accepted {
+    pub(crate) epoch: u32,
+    pub(crate) attempts: Vec<AttemptId>,
+    pub(crate) sealed: Vec<u8>,
+}
+
+/// A bounds or value object.
+pub(crate) struct Object {
+    pub(crate) digest: [u8; 32],
+    pub(crate) sealed: Vec<u8>,
+}
+
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) key: SessionKey,
+    keks: KekSet,
+    /// Grows with the KEKs: an engine that has an older one needs another release.
+    generation: u32,
+    /// By stage and, but for shuffles (0), execution.
+    stages: HashMap<(u32, u64), Stage>,
+    pub(crate) accepted: HashMap<u32, Accepted>,
+    pub(crate) objects: HashMap<u32, Object>,
+    /// Partitions of results and samples that were taken, by stage and execution.
+    taken: HashMap<(u32, u64), HashSet<u32>>,
+}
+
+impl Session {
+    pub(crate) fn draw() -> Result<Self, ClientError> {
+        Ok(Self {
+            id: SessionId::draw()?,
+            key: SessionKey::generate()?,
+            keks: KekSet::new(),
+            generation: 1,
+            stages: HashMap::new(),
+            accepted: HashMap::new(),
+            objects: HashMap::new(),
+            taken: HashMap::new(),
+        })
+    }
+
+    /// Adds KEKs that the query needs from now on.
+    pub(crate) fn need(&mut self, keks: &KekSet) {
+        if keks.iter().any(|kek| !self.keks.contains(&kek.id())) {
+            self.keks.extend(keks);
+            self.generation += 1;
+        }
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// All keys of the session, for one engine.
+    pub(crate) fn payload(&self) -> ReleasePayload {
+        ReleasePayload {
+            session: self.id,
+            session_key: self.key.clone(),
+            keks: self.keks.clone(),
+            lease_seconds: LEASE_SECONDS,
+        }
+    }
+
+    /// Enters a stage. The same again is fine; another one in its place is not, or descriptors of both could be mixed.
+    pub(crate) fn enter(&mut self, stage: u32, execution: u64, entry: Stage) -> Result<(), ClientError> {
+        let shuffle = matches!(entry.output, Output::Shuffle(_));
+        let other_kind = self
+            .stages
+            .iter()
+            .any(|((id, _), held)| *id == stage && matches!(held.output, Output::Shuffle(_)) != shuffle);
+        let place = (stage, if shuffle { 0 } else { execution });
+        match self.stages.get(&place) {
+            _ if other_kind => Err(ClientError::StageTaken(stage)),
+            Some(held) if held.digest == entry.digest => Ok(()),
+            Some(_) => Err(ClientError::StageTaken(stage)),
+            None => {
+                self.stages.insert(place, entry);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn shuffle(&self, stage: u32) -> Option<(&Stage, u32)> {
+        let held = self.stages.get(&(stage, 0))?;
+        match held.output {
+            Output::Shuffle(reduces) => Some((held, reduces)),
+            Output::Result | Output::Sample => None,
+        }
+    }
+
+    /// A stage whose streams come here.
+    pub(crate) fn collected(&self, stage: u32, execution: u64, output: Output) -> Result<Stage, ClientError> {
+        self.stages
+            .get(&(stage, execution))
+            .filter(|held| held.output == output)
+            .cloned()
+            .ok_or(ClientError::StageUnknown(stage))
+    }
+
+    /// Marks partitions as taken; each is once.
+    pub(crate) fn take(&mut self, stage: u32, execution: u64, partitions: &[u32]) -> Result<(), ClientError> {
+        let taken = self.taken.entry((stage, execution)).or_default();
+        let mut now = HashSet::new();
+        for partition in partitions {
+            if taken.contains(partition) || !now.insert(*partition) {
+                return Err(ClientError::ResultPartition {
+                    stage,
+                    partition: *partition,
+                });
+            }
+        }
+        taken.extend(now);
+        Ok(())
+    }
+
+    /// Sets an object. The same again is fine; each is set once.
+    pub(crate) fn set(&mut self, id: u32, object: Object) -> Result<(), ClientError> {
+        match self.objects.get(&id) {
+            Some(held) if held.digest == object.digest => Ok(()),
+            Some(_) => Err(ClientError::ObjectTaken(id)),
+            None => {
+                self.objects.insert(id, object);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Sessions are locked one by one: stages of different queries do not wait for each other.
+pub(crate) type Shared = Arc<parking_lot::Mutex<Session>>;

@@ -1,0 +1,389 @@
+//! Sealing a stage: the plugin's request is completed from manifests, checked as a whole, and sealed in one go.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use coffer_engine::task::{children, sha256, with_execution};
+use coffer_expr::CompileContext;
+use coffer_keys::{KekId, KekSet};
+use coffer_plan::{BuildContext, build};
+use coffer_proto::{
+    plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
+    wire::{
+        FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
+    },
+};
+use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
+use coffer_table::VerifiedManifest;
+use datafusion_common::ScalarValue;
+use datafusion_physical_expr::expressions::Literal;
+use prost::Message;
+
+use crate::{
+    ClientError, CoverageError, Service,
+    coverage::{Pairs, row_groups},
+    session::{Output, Session, Stage},
+    tables::data_type,
+};
+
+/// One table that a stage reads.
+struct Source {
+    table: std::sync::Arc<VerifiedManifest>,
+    keks: KekSet,
+    ids: Vec<KekId>,
+}
+
+impl Service {
+    pub(crate) fn seal_stage(&self, request: &SealStage) -> Result<SealedStage, ClientError> {
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let stage = request.stage;
+        let fragment =
+            Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
+        let output = output_of(&fragment)?;
+        let partitions = u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
+        supported(&fragment, request.tasks.len())?;
+
+        let mut leaves = Leaves::default();
+        if let Some(root) = &fragment.root {
+            leaves.gather(stage, root)?;
+        }
+        let sources = self.sources(request, &leaves)?;
+        check_scans(request, &sources)?;
+        check_inputs(&session, request, &leaves)?;
+        let pins = pins(&session, request)?;
+
+        session.enter(
+            stage,
+            request.execution,
+            Stage {
+                digest: digest_of(request, output),
+                output,
+                schema: fragment.output.clone().unwrap_or_default(),
+                partitions,
+            },
+        )?;
+        let mut keks: BTreeSet<KekId> = BTreeSet::new();
+        for source in sources.values() {
+            session.need(&source.keks);
+            keks.extend(&source.ids);
+        }
+        let template = TaskDescriptor {
+            session: session.id.as_bytes().to_vec().into(),
+            execution: request.execution,
+            stage,
+            partitions,
+            fragment_sha256: sha256(&request.fragment).to_vec().into(),
+            objects: pins,
+            ended_sessions: self
+                .inner
+                .lock()
+                .ended
+                .iter()
+                .map(|id| id.as_bytes().to_vec().into())
+                .collect(),
+            keks: keks.iter().map(ToString::to_string).collect(),
+            ..TaskDescriptor::default()
+        };
+        let sealed_descriptors = request
+            .tasks
+            .iter()
+            .zip(0u32..)
+            .map(|(task, partition)| {
+                let descriptor = descriptor(request, &sources, task, partition, &template)?;
+                let execution = ExecutionId(request.execution);
+                let identity =
+                    identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
+                let sealed = seal_message(&session.key, &identity, &descriptor.encode_to_vec())?;
+                Ok(with_execution(execution, &sealed).into())
+            })
+            .collect::<Result<_, ClientError>>()?;
+        let fragment_identity = identity::fragment(session.id, StageId(stage));
+        Ok(SealedStage {
+            sealed_fragment: seal_message(&session.key, &fragment_identity, &request.fragment)?.into(),
+            sealed_descriptors,
+            sealed_objects: objects(&session, request)?,
+            releases: self.releases(&session)?,
+        })
+    }
+
+    fn sources(&self, request: &SealStage, leaves: &Leaves) -> Result<HashMap<u32, Source>, ClientError> {
+        let stage = request.stage;
+        let mut sources = HashMap::new();
+        for asked in &request.scans {
+            let scan = leaves
+                .scans
+                .get(&asked.scan_id)
+                .ok_or(wrong(stage, "a scan that the fragment does not have"))?;
+            let table = self.table(asked.handle)?;
+            let mut columns: BTreeSet<&str> = asked.columns.iter().map(String::as_str).collect();
+            for field in scan.schema.iter().flat_map(|schema| &schema.fields) {
+                let held = table.manifest().column(&field.name);
+                if held.map(|column| data_type(column.kind)) != field.r#type {
+                    return Err(ClientError::Column {
+                        stage,
+                        column: field.name.clone(),
+                    });
+                }
+                columns.insert(&field.name);
+            }
+            let keks = table.keks(columns)?;
+            let ids = keks.iter().map(coffer_keys::Kek::id).collect();
+            if sources.insert(asked.scan_id, Source { table, keks, ids }).is_some() {
+                return Err(wrong(stage, "a scan that is named twice"));
+            }
+        }
+        if sources.len() != leaves.scans.len() {
+            return Err(wrong(stage, "a scan of the fragment without a table"));
+        }
+        Ok(sources)
+    }
+}
+
+fn wrong(stage: u32, what: &'static str) -> ClientError {
+    ClientError::Stage { stage, what }
+}
+
+/// What the fragment writes; what engines cannot write is refused here.
+fn output_of(fragment: &Fragment) -> Result<Output, ClientError> {
+    match fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()) {
+        Some(sink::Kind::Result(_)) => Ok(Output::Result),
+        Some(sink::Kind::Sample(_)) => Ok(Output::Sample),
+        Some(sink::Kind::Broadcast(_)) => Err(ClientError::SinkUnsupported("broadcast")),
+        Some(sink::Kind::Shuffle(partitioning)) => match &partitioning.kind {
+            Some(partitioning::Kind::Hash(hash)) => Ok(Output::Shuffle(hash.partitions)),
+            Some(partitioning::Kind::Single(_)) => Ok(Output::Shuffle(1)),
+            Some(partitioning::Kind::RoundRobin(robin)) => Ok(Output::Shuffle(robin.partitions)),
+            Some(partitioning::Kind::Range(range)) => Ok(Output::Shuffle(range.partitions)),
+            None => Err(ClientError::Malformed("fragment")),
+        },
+        None => Err(ClientError::Malformed("fragment")),
+    }
+}
+
+/// Builds the plan once on this side, so that what engines would refuse is refused before a task starts. Subquery values
+/// play no part in what is supported; NULL stands in for them.
+fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> {
+    let expressions = CompileContext::with_subqueries(|_, data_type| {
+        let null = ScalarValue::try_from(data_type).ok()?;
+        Some(std::sync::Arc::new(Literal::new(null)) as _)
+    });
+    build(
+        fragment,
+        &BuildContext {
+            partitions,
+            expressions: &expressions,
+        },
+    )?;
+    Ok(())
+}
+
+/// A shuffle's streams outlive its execution, so the execution is no part of what makes a shuffle stage the same.
+fn digest_of(request: &SealStage, output: Output) -> [u8; 32] {
+    let mut request = request.clone();
+    if matches!(output, Output::Shuffle(_)) {
+        request.execution = 0;
+    }
+    sha256(&request.encode_to_vec())
+}
+
+fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<(), ClientError> {
+    let stage = request.stage;
+    let coverage = |source| ClientError::Coverage { stage, source };
+    let mut slices: BTreeMap<(u32, u32), Vec<std::ops::Range<u32>>> = BTreeMap::new();
+    for slice in request.tasks.iter().flat_map(|task| &task.slices) {
+        let source = sources
+            .get(&slice.scan_id)
+            .ok_or_else(|| coverage(CoverageError::Unknown(slice.scan_id)))?;
+        let files = source.table.manifest().files.len();
+        if usize::try_from(slice.file).map_or(true, |file| file >= files) {
+            return Err(coverage(CoverageError::Outside(slice.scan_id)));
+        }
+        slices
+            .entry((slice.scan_id, slice.file))
+            .or_default()
+            .push(slice.first_row_group..slice.end_row_group);
+    }
+    for (scan_id, source) in sources {
+        for (file, number) in source.table.manifest().files.iter().zip(0u32..) {
+            let count = u32::try_from(file.row_groups.len()).map_err(|_| wrong(stage, "a file too large"))?;
+            let read = slices.remove(&(*scan_id, number)).unwrap_or_default();
+            row_groups(*scan_id, count, read).map_err(coverage)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Result<(), ClientError> {
+    let stage = request.stage;
+    let coverage = |source| ClientError::Coverage { stage, source };
+    let mut pairs: HashMap<u32, Pairs> = HashMap::new();
+    for input in &request.inputs {
+        if !leaves.inputs.contains_key(&input.input_id) {
+            return Err(wrong(stage, "an input that the fragment does not have"));
+        }
+        let producer = input.producer_stage;
+        let (held, reduces) = session
+            .shuffle(producer)
+            .ok_or(ClientError::StageUnknown(producer))?;
+        if held.partitions != input.maps || reduces != input.reduces {
+            return Err(wrong(stage, "an input of another size than its producer"));
+        }
+        if !session.accepted.contains_key(&producer) {
+            return Err(ClientError::AttemptsMissing { stage, producer });
+        }
+        let same = leaves
+            .inputs
+            .get(&input.input_id)
+            .and_then(|leaf| leaf.schema.as_ref())
+            .is_some_and(|schema| {
+                schema.fields.iter().map(|field| &field.r#type).eq(held.schema.fields.iter().map(|field| &field.r#type))
+            });
+        if !same {
+            return Err(wrong(stage, "an input of other columns than its producer writes"));
+        }
+        let new = Pairs::new(input.input_id, input.maps, input.reduces, input.replicated);
+        if pairs.insert(input.input_id, new).is_some() {
+            return Err(wrong(stage, "an input that is named twice"));
+        }
+    }
+    if pairs.len() != leaves.inputs.len() {
+        return Err(wrong(stage, "an input of the fragment without a producer"));
+    }
+    for rectangle in request.tasks.iter().flat_map(|task| &task.rectangles) {
+        pairs
+            .get_mut(&rectangle.input_id)
+            .ok_or_else(|| coverage(CoverageError::Unknown(rectangle.input_id)))?
+            .add(
+                rectangle.map_begin..rectangle.map_end,
+                rectangle.reduce_begin..rectangle.reduce_end,
+            )
+            .map_err(coverage)?;
+    }
+    pairs.into_values().try_for_each(|pairs| pairs.check().map_err(coverage))
+}
+
+fn pins(session: &Session, request: &SealStage) -> Result<Vec<ObjectPin>, ClientError> {
+    let ids: BTreeSet<u32> = request.objects.iter().copied().collect();
+    ids.into_iter()
+        .map(|id| {
+            let object = session.objects.get(&id).ok_or(ClientError::ObjectUnknown {
+                stage: request.stage,
+                object: id,
+            })?;
+            Ok(ObjectPin {
+                id,
+                sha256: object.digest.to_vec().into(),
+            })
+        })
+        .collect()
+}
+
+/// The sealed objects of the stage: lists of attempts of all producers, then bounds and values.
+fn objects(session: &Session, request: &SealStage) -> Result<Vec<bytes::Bytes>, ClientError> {
+    let producers: BTreeSet<u32> = request.inputs.iter().map(|input| input.producer_stage).collect();
+    let mut sealed = Vec::new();
+    for producer in producers {
+        let accepted = session.accepted.get(&producer).ok_or(ClientError::AttemptsMissing {
+            stage: request.stage,
+            producer,
+        })?;
+        sealed.push(accepted.sealed.clone().into());
+    }
+    let ids: BTreeSet<u32> = request.objects.iter().copied().collect();
+    for id in ids {
+        let object = session.objects.get(&id).ok_or(ClientError::ObjectUnknown {
+            stage: request.stage,
+            object: id,
+        })?;
+        sealed.push(object.sealed.clone().into());
+    }
+    Ok(sealed)
+}
+
+fn descriptor(
+    request: &SealStage,
+    sources: &HashMap<u32, Source>,
+    task: &TaskSpec,
+    partition: u32,
+    template: &TaskDescriptor,
+) -> Result<TaskDescriptor, ClientError> {
+    let mut scans: BTreeMap<u32, Vec<FileSlice>> = sources.keys().map(|id| (*id, Vec::new())).collect();
+    for slice in task.slices.iter().filter(|slice| slice.first_row_group < slice.end_row_group) {
+        let source = sources
+            .get(&slice.scan_id)
+            .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;
+        let file = usize::try_from(slice.file)
+            .ok()
+            .and_then(|file| source.table.manifest().files.get(file))
+            .ok_or(wrong(request.stage, "a file that the table does not have"))?;
+        let path = source.table.file_path(file);
+        let path = path
+            .to_str()
+            .ok_or(wrong(request.stage, "a table in a folder whose name is no text"))?;
+        scans.entry(slice.scan_id).or_default().push(FileSlice {
+            path: path.to_owned(),
+            size: file.size,
+            rows: file.rows,
+            aad_prefix: file.aad_prefix.clone().into(),
+            footer_length: file.footer_length,
+            footer_sha256: file.footer_sha256.as_bytes().to_vec().into(),
+            first_row_group: slice.first_row_group,
+            end_row_group: slice.end_row_group,
+            table: source.table.manifest().table.as_bytes().to_vec().into(),
+        });
+    }
+    let inputs = task
+        .rectangles
+        .iter()
+        .map(|rectangle| {
+            let input: &StageInput = request
+                .inputs
+                .iter()
+                .find(|input| input.input_id == rectangle.input_id)
+                .ok_or(wrong(request.stage, "an input that the stage does not have"))?;
+            Ok(InputTask {
+                input_id: rectangle.input_id,
+                producer_stage: input.producer_stage,
+                map_begin: rectangle.map_begin,
+                map_end: rectangle.map_end,
+                reduce_begin: rectangle.reduce_begin,
+                reduce_end: rectangle.reduce_end,
+                producer_maps: input.maps,
+            })
+        })
+        .collect::<Result<_, ClientError>>()?;
+    Ok(TaskDescriptor {
+        partition,
+        scans: scans
+            .into_iter()
+            .map(|(scan_id, slices)| ScanTask { scan_id, slices })
+            .collect(),
+        inputs,
+        ..template.clone()
+    })
+}
+
+/// The fragment's leaves.
+#[derive(Default)]
+struct Leaves<'a> {
+    scans: HashMap<u32, &'a Scan>,
+    inputs: HashMap<u32, &'a Input>,
+}
+
+impl<'a> Leaves<'a> {
+    fn gather(&mut self, stage: u32, node: &'a Node) -> Result<(), ClientError> {
+        match &node.op {
+            Some(Op::Scan(scan)) => match self.scans.insert(scan.scan_id, scan) {
+                Some(_) => Err(wrong(stage, "two scans with one id")),
+                None => Ok(()),
+            },
+            Some(Op::Input(input)) => match self.inputs.insert(input.input_id, input) {
+                Some(_) => Err(wrong(stage, "two inputs with one id")),
+                None => Ok(()),
+            },
+            _ => children(node)
+                .into_iter()
+                .try_for_each(|child| self.gather(stage, child)),
+        }
+    }
+}

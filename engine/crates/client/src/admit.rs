@@ -5,9 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::{
-    EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest,
-};
+use coffer_keys::{EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
 };
@@ -72,8 +70,7 @@ impl Service {
 
     /// Verifies evidence. Keys go to the engine only after this.
     pub(crate) fn admit(&self, request: &AdmitEngine) -> Result<Admitted, ClientError> {
-        let wire =
-            EngineEvidence::decode(request.evidence.clone()).map_err(|_| ClientError::Malformed("evidence"))?;
+        let wire = EngineEvidence::decode(request.evidence.clone()).map_err(|_| ClientError::Malformed("evidence"))?;
         let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
             .map(EnginePublicKey)
             .map_err(|_| ClientError::Malformed("evidence"))?;

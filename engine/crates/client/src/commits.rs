@@ -29,21 +29,24 @@ impl Commit {
         sealed: &[u8],
     ) -> Result<Self, ClientError> {
         let identity = identity::commit(session.id, StageId(stage), Partition(partition));
-        let plain =
-            open_message(&session.key, &identity, sealed).map_err(|source| ClientError::CommitOpening {
-                stage,
-                partition,
-                source,
-            })?;
+        let plain = open_message(&session.key, &identity, sealed).map_err(|source| ClientError::CommitOpening {
+            stage,
+            partition,
+            source,
+        })?;
         let foreign = ClientError::CommitPlace { stage, partition };
-        let record =
-            CommitRecord::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("commit record"))?;
+        let record = CommitRecord::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("commit record"))?;
         let fits = record.session.as_ref() == session.id.as_bytes()
             && record.stage == stage
             && record.partition == partition
             && usize::try_from(streams) == Ok(record.streams.len());
-        let attempt = AttemptId::from_slice(&record.attempt).map_err(|_| ClientError::CommitPlace { stage, partition })?;
-        if fits { Ok(Self { record, attempt }) } else { Err(foreign) }
+        let attempt =
+            AttemptId::from_slice(&record.attempt).map_err(|_| ClientError::CommitPlace { stage, partition })?;
+        if fits {
+            Ok(Self { record, attempt })
+        } else {
+            Err(foreign)
+        }
     }
 }
 

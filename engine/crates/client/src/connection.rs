@@ -38,7 +38,11 @@ pub async fn accept(service: Arc<Service>, listener: Listener) -> std::io::Resul
     }
 }
 
-async fn serve(service: &Service, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+async fn serve(
+    service: &Service,
+    mut read: ReadHalf,
+    mut write: WriteHalf,
+) -> Result<(), coffer_engine::wire::WireError> {
     let mut greeted = false;
     while let Some(message) = read_message_up_to(&mut read, MAX_REQUEST).await? {
         match guarded(service, &message, &mut greeted) {

@@ -266,7 +266,9 @@ impl ClientError {
             Self::Evidence(error) => return error.hint().unwrap_or_default(),
             Self::Release(error) => return error.hint().unwrap_or_default(),
             Self::Table(error) => table_hint(error),
-            Self::ChallengeExpired => "ask for a new challenge; if this recurs, is the executor's clock or network stuck?",
+            Self::ChallengeExpired => {
+                "ask for a new challenge; if this recurs, is the executor's clock or network stuck?"
+            }
             Self::Unsupported(_) | Self::SinkUnsupported(_) => {
                 "rewrite the query without it; nothing of it has been run"
             }

@@ -15,9 +15,7 @@ use coffer_proto::{
     wire::OpenResult,
 };
 use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
-use datafusion_execution::{
-    SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnvBuilder,
-};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnvBuilder};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -110,12 +108,19 @@ impl Finish {
             return Err(ClientError::Malformed("finish"));
         };
         let declared = input.schema.iter().flat_map(|schema| &schema.fields);
-        if !declared.map(|field| &field.r#type).eq(result.fields.iter().map(|field| &field.r#type)) {
+        if !declared
+            .map(|field| &field.r#type)
+            .eq(result.fields.iter().map(|field| &field.r#type))
+        {
             return Err(ClientError::Malformed("finish"));
         }
         let output = boundary_schema(fragment.output.as_ref().ok_or(ClientError::Malformed("finish"))?)?;
         let input = input.input_id;
-        Ok(Self { fragment, input, output })
+        Ok(Self {
+            fragment,
+            input,
+            output,
+        })
     }
 
     fn run(self, schema: SchemaRef, opened: Vec<Vec<RecordBatch>>) -> Result<ResultRows, ClientError> {
@@ -164,7 +169,10 @@ impl OpenedSide {
             .ok_or_else(|| internal_datafusion_err!("the result is read twice"))
     }
 
-    fn stream(&self, batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>) -> SendableRecordBatchStream {
+    fn stream(
+        &self,
+        batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
+    ) -> SendableRecordBatchStream {
         let rows = stream::iter(batches.into_iter().map(Ok));
         Box::pin(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
@@ -183,7 +191,11 @@ impl TaskIo for OpenedSide {
     }
 
     fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
-        Ok(self.take(input_id)?.into_iter().map(|batches| self.stream(batches)).collect())
+        Ok(self
+            .take(input_id)?
+            .into_iter()
+            .map(|batches| self.stream(batches))
+            .collect())
     }
 
     fn scan(&self, _: u32) -> DataResult<ScanFiles> {
@@ -211,15 +223,17 @@ impl ResultRows {
     }
 
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, ClientError> {
-        self.rows.next().await.transpose().map_err(|error| {
-            match SparkError::find(&error) {
+        self.rows
+            .next()
+            .await
+            .transpose()
+            .map_err(|error| match SparkError::find(&error) {
                 Some(spark) => ClientError::Spark {
                     class: spark.class.to_owned(),
                     message: spark.message.clone(),
                 },
                 None => ClientError::Finish(error),
-            }
-        })
+            })
     }
 }
 
@@ -228,9 +242,8 @@ impl Ipc {
         self.rows += batch.num_rows() as u64;
         // Names and nullability are the declared ones, whatever the operators called them.
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch =
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
-                .map_err(arrow)?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
+            .map_err(arrow)?;
         self.writer.write(&batch).map_err(arrow)
     }
 

@@ -5,14 +5,14 @@ use std::{
     sync::Arc,
 };
 
+use coffer_engine::{
+    task::sha256,
+    wire::{Message, PROTOCOL, put_message},
+};
 use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy};
 use coffer_proto::wire::{
     ClientMessage, EndSession, ErrorDetail, ErrorOpened, Hello, MetricsOpened, NewSession, NodeMetrics, OpenError,
     OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
-};
-use coffer_engine::{
-    task::sha256,
-    wire::{Message, PROTOCOL, put_message},
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
 use coffer_table::VerifiedManifest;
@@ -72,8 +72,8 @@ impl Service {
 
     /// Answers one request. `greeted` is the connection's.
     pub(crate) fn handle(&self, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
-        let kind = ClientMessage::try_from(i32::from(message.kind))
-            .map_err(|_| ClientError::UnknownMessage(message.kind))?;
+        let kind =
+            ClientMessage::try_from(i32::from(message.kind)).map_err(|_| ClientError::UnknownMessage(message.kind))?;
         if kind == ClientMessage::Hello {
             let welcome = self.hello(&decode(message, "HELLO")?)?;
             *greeted = true;
@@ -92,10 +92,9 @@ impl Service {
                 reply(ClientMessage::Session, &self.new_session()?)
             }
             ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
-            ClientMessage::AdmitEngine => reply(
-                ClientMessage::Admitted,
-                &self.admit(&decode(message, "ADMIT_ENGINE")?)?,
-            ),
+            ClientMessage::AdmitEngine => {
+                reply(ClientMessage::Admitted, &self.admit(&decode(message, "ADMIT_ENGINE")?)?)
+            }
             ClientMessage::SealStage => reply(
                 ClientMessage::SealedStage,
                 &self.seal_stage(&decode(message, "SEAL_STAGE")?)?,
@@ -108,9 +107,7 @@ impl Service {
                 ClientMessage::CommitsAccepted,
                 &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
             ),
-            ClientMessage::OpenResult => Ok(Reply::Rows(
-                self.open_result(&decode(message, "OPEN_RESULT")?)?,
-            )),
+            ClientMessage::OpenResult => Ok(Reply::Rows(self.open_result(&decode(message, "OPEN_RESULT")?)?)),
             ClientMessage::PickBounds => reply(
                 ClientMessage::BoundsPicked,
                 &self.pick_bounds(&decode(message, "PICK_BOUNDS")?)?,
@@ -161,10 +158,7 @@ impl Service {
     fn new_session(&self) -> Result<coffer_proto::wire::Session, ClientError> {
         let session = Session::draw()?;
         let id = session.id;
-        self.inner
-            .lock()
-            .sessions
-            .insert(id, Arc::new(Mutex::new(session)));
+        self.inner.lock().sessions.insert(id, Arc::new(Mutex::new(session)));
         Ok(coffer_proto::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })

@@ -8,9 +8,7 @@ use coffer_keys::{KekId, KekSet};
 use coffer_plan::{BuildContext, build};
 use coffer_proto::{
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
-    wire::{
-        FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
-    },
+    wire::{FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec},
 };
 use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
 use coffer_table::VerifiedManifest;
@@ -37,8 +35,7 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let stage = request.stage;
-        let fragment =
-            Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
+        let fragment = Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
         let output = output_of(&fragment)?;
         let partitions = u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
         supported(&fragment, request.tasks.len())?;
@@ -91,8 +88,7 @@ impl Service {
             .map(|(task, partition)| {
                 let descriptor = descriptor(request, &sources, task, partition, &template)?;
                 let execution = ExecutionId(request.execution);
-                let identity =
-                    identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
+                let identity = identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
                 let sealed = seal_message(&session.key, &identity, &descriptor.encode_to_vec())?;
                 Ok(with_execution(execution, &sealed).into())
             })
@@ -222,9 +218,7 @@ fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Resu
             return Err(wrong(stage, "an input that the fragment does not have"));
         }
         let producer = input.producer_stage;
-        let (held, reduces) = session
-            .shuffle(producer)
-            .ok_or(ClientError::StageUnknown(producer))?;
+        let (held, reduces) = session.shuffle(producer).ok_or(ClientError::StageUnknown(producer))?;
         if held.partitions != input.maps || reduces != input.reduces {
             return Err(wrong(stage, "an input of another size than its producer"));
         }
@@ -236,7 +230,11 @@ fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Resu
             .get(&input.input_id)
             .and_then(|leaf| leaf.schema.as_ref())
             .is_some_and(|schema| {
-                schema.fields.iter().map(|field| &field.r#type).eq(held.schema.fields.iter().map(|field| &field.r#type))
+                schema
+                    .fields
+                    .iter()
+                    .map(|field| &field.r#type)
+                    .eq(held.schema.fields.iter().map(|field| &field.r#type))
             });
         if !same {
             return Err(wrong(stage, "an input of other columns than its producer writes"));
@@ -259,7 +257,9 @@ fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Resu
             )
             .map_err(coverage)?;
     }
-    pairs.into_values().try_for_each(|pairs| pairs.check().map_err(coverage))
+    pairs
+        .into_values()
+        .try_for_each(|pairs| pairs.check().map_err(coverage))
 }
 
 fn pins(session: &Session, request: &SealStage) -> Result<Vec<ObjectPin>, ClientError> {
@@ -308,7 +308,11 @@ fn descriptor(
     template: &TaskDescriptor,
 ) -> Result<TaskDescriptor, ClientError> {
     let mut scans: BTreeMap<u32, Vec<FileSlice>> = sources.keys().map(|id| (*id, Vec::new())).collect();
-    for slice in task.slices.iter().filter(|slice| slice.first_row_group < slice.end_row_group) {
+    for slice in task
+        .slices
+        .iter()
+        .filter(|slice| slice.first_row_group < slice.end_row_group)
+    {
         let source = sources
             .get(&slice.scan_id)
             .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;

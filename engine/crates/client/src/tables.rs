@@ -39,9 +39,7 @@ impl Service {
 
     fn keep(&self, table: VerifiedManifest) -> u32 {
         let mut inner = self.inner.lock();
-        let same = |held: &Arc<VerifiedManifest>| {
-            held.hash() == table.hash() && held.folder() == table.folder()
-        };
+        let same = |held: &Arc<VerifiedManifest>| held.hash() == table.hash() && held.folder() == table.folder();
         let place = inner.tables.iter().position(same).unwrap_or_else(|| {
             inner.tables.push(Arc::new(table.clone()));
             inner.tables.len() - 1

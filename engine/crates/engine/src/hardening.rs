@@ -4,18 +4,13 @@
 
 use std::io;
 
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use capctl::prctl::set_dumpable;
+use rlimit::Resource;
 
 /// Turns core dumps off for this process. To be called first, before any key exists.
 pub fn forbid_core_dumps() -> io::Result<()> {
-    setrlimit(
-        Resource::Core,
-        Rlimit {
-            current: Some(0),
-            maximum: Some(0),
-        },
-    )?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Resource::CORE.set(0, 0)?;
+    set_dumpable(false)?;
     Ok(())
 }
 
@@ -31,14 +26,14 @@ pub fn silence_panic_messages() {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{dumpable_behavior, getrlimit};
+    use capctl::prctl::get_dumpable;
 
     use super::*;
 
     #[test]
     fn core_dumps_are_off_afterwards() {
         forbid_core_dumps().unwrap();
-        assert_eq!(getrlimit(Resource::Core).maximum, Some(0));
-        assert_eq!(dumpable_behavior().unwrap(), DumpableBehavior::NotDumpable);
+        assert_eq!(Resource::CORE.get().unwrap(), (0, 0));
+        assert!(!get_dumpable().unwrap());
     }
 }

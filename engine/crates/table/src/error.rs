@@ -270,6 +270,56 @@ impl Error {
         }
     }
 
+    /// What to do about it, if there is something.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Error::Keyring(error) => return error.hint(),
+            Error::Policy(error) => return error.hint(),
+            Error::Kek(error) => return error.hint(),
+            Error::Io { .. } => "check that the path is there, its permissions and the free space",
+            Error::FileMissing(_)
+            | Error::FileSize { .. }
+            | Error::FooterLength { .. }
+            | Error::FooterMagic
+            | Error::FooterDigest
+            | Error::FooterRows { .. }
+            | Error::ColumnNotEncrypted(_)
+            | Error::ColumnForeignKey(_)
+            | Error::ManifestAltered
+            | Error::ManifestContent(_) => {
+                "the table is not what was written; coffer verify lists every such file; restore them from a copy"
+            }
+            Error::NotATable(_) => "name a folder that coffer encrypt made",
+            Error::ManifestFormat(_) => "use a newer version of Coffer",
+            Error::ManifestKey => "the manifest was put there by someone else, or the home is not this table's",
+            Error::ManifestForeign { .. } => "the folder holds another table than it should: restore it from a copy",
+            Error::VersionMissing { .. } | Error::VersionReplaced { .. } => {
+                "the storage shows an old or another state of the table (a rollback); restore the newest"
+            }
+            Error::VersionUnknown { .. } => "someone else published it, or the register was restored from an old copy",
+            Error::ChainBroken { .. } => "an older manifest was altered or replaced",
+            Error::Unfinished(_) => "coffer verify --clean removes what is left; then encrypt again",
+            Error::UnknownTable(_) => "coffer keys list shows the tables of this home",
+            Error::ForeignTable { .. } => {
+                "use the home that encrypted it; if the folder was moved, set `path` of the table in the policy"
+            }
+            Error::PolicyId { .. } => "the policy decides; remove or correct the table's `id` there",
+            Error::PolicyHasId { .. } => "use another name, or remove the table's `id` and `path` from the policy",
+            Error::NameTaken(_) => {
+                "choose another name with --table; coffer keys forget removes one whose files are gone"
+            }
+            Error::FolderTaken(_) => {
+                "choose another folder; if an encrypt was interrupted, coffer verify --clean clears it"
+            }
+            Error::RegisterAltered(_) | Error::RegisterContent(_) => "restore the register from a backup",
+            Error::DuplicateColumn(_) => "rename one of them",
+            Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
+            Error::ParquetPanic | Error::Parquet(_) => "the file is damaged or was altered",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
     pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }

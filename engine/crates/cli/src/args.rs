@@ -1,0 +1,241 @@
+//! What can be typed. Help texts are the reference: `docs/reference/cli.md` is made from them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  a check failed, or data is not what it should be
+  2  the command was used wrongly
+  3  keyring, passphrase or a key
+  4  the policy forbids it, or is not valid
+  5  reading or writing failed";
+
+/// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
+#[derive(Parser)]
+#[command(name = "coffer", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Args)]
+pub(crate) struct Global {
+    /// Folder of keyring, policy and register [default: $COFFER_HOME, else ~/.coffer]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+    /// File that holds the keyring's passphrase [default: $COFFER_PASSPHRASE, else a prompt]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make a home: a keyring under a passphrase, and a commented policy
+    Init(Init),
+    /// Seal Parquet or CSV as a table
+    Encrypt(Encrypt),
+    /// Open a sealed table, or a single encrypted Parquet file, into plain files
+    Decrypt(Decrypt),
+    /// Show what a sealed table is; without a passphrase, what needs no key
+    Inspect(Inspect),
+    /// Masters, tables, and keys for other readers
+    Keys(Keys),
+    /// Check a sealed table: manifest, register and every file
+    Verify(Verify),
+    /// Run the engine of an untrusted site (coffer-engine); arguments are passed on
+    Engine(Passed),
+    /// Open Spark's SQL shell on sealed tables
+    Sql(Sql),
+    /// Print this reference as Markdown
+    #[command(hide = true)]
+    Reference,
+}
+
+#[derive(Args)]
+pub(crate) struct Init {
+    /// Only the policy's absence is made good; an existing keyring is left alone
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Parquet,
+    Csv,
+}
+
+#[derive(Args)]
+pub(crate) struct Encrypt {
+    /// A Parquet or CSV file, or a folder of such
+    pub(crate) src: PathBuf,
+    /// The table's folder; made, or empty
+    pub(crate) dst: PathBuf,
+    /// The table's name in policy and register [default: the name of DST]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// What SRC holds [default: by the file names]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// CSV: the first record names the columns
+    #[arg(long, overrides_with = "no_header")]
+    pub(crate) header: bool,
+    /// CSV: there is no such record; columns are _c0, _c1, …
+    #[arg(long, overrides_with = "header")]
+    pub(crate) no_header: bool,
+    /// CSV: between fields
+    #[arg(long, value_name = "CHAR", default_value = ",")]
+    pub(crate) delimiter: String,
+    /// CSV: around fields
+    #[arg(long, value_name = "CHAR", default_value = "\"")]
+    pub(crate) quote: String,
+    /// CSV: the text that stands for NULL
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) null_value: String,
+    /// CSV: columns and types as Spark DDL, 'a INT, b DECIMAL(12,2)' [default: inferred from all rows]
+    #[arg(long, value_name = "DDL")]
+    pub(crate) schema: Option<String>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) threads: Option<u16>,
+    /// Memory for row groups that are being written, over all threads
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
+    pub(crate) memory: u64,
+    /// Mix the rows of each row group, so that their order tells nothing
+    #[arg(long)]
+    pub(crate) shuffle_rows: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Decrypt {
+    /// A sealed table's folder or name, or with --kek-file a single encrypted Parquet file
+    pub(crate) src: PathBuf,
+    /// A new folder of Parquet files, or a file named *.parquet or *.csv; `-` writes CSV to stdout
+    pub(crate) dst: PathBuf,
+    /// KEKs of a single file, as `coffer keys export-keks` writes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kek_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// A sealed table's folder or name
+    pub(crate) table: PathBuf,
+    /// Ask for the passphrase if none is given
+    #[arg(long)]
+    pub(crate) unlock: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Show the masters of the keyring and the tables of the register
+    List {
+        /// Report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these columns, for ever
+    ExportKeks {
+        /// The table's name or folder
+        #[arg(long, value_name = "NAME")]
+        table: String,
+        /// These columns only [default: all]
+        #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+        columns: Vec<String>,
+        /// Write here instead of stdout; only its owner can read the file
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Put the keyring under another passphrase
+    Passwd {
+        /// File that holds the new passphrase [default: $COFFER_NEW_PASSPHRASE, else a prompt]
+        #[arg(long, value_name = "FILE")]
+        new_passphrase_file: Option<PathBuf>,
+    },
+    /// Draw a new master
+    AddMaster {
+        /// Its name
+        name: String,
+    },
+    /// Forget a table, and with it the key that opens its files
+    Forget {
+        /// The table's name
+        table: String,
+        /// Do it though its files can then never be read again
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// A sealed table's folder or name
+    pub(crate) table: PathBuf,
+    /// Also decrypt every page and count the rows
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Remove what interrupted writers left
+    #[arg(long)]
+    pub(crate) clean: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Passed {
+    /// Arguments of coffer-engine
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Sql {
+    /// Run this query and end
+    #[arg(short = 'e', value_name = "QUERY", conflicts_with = "file")]
+    pub(crate) query: Option<String>,
+    /// Run the queries of this file and end
+    #[arg(short = 'f', value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Further arguments for spark-sql
+    #[arg(last = true)]
+    pub(crate) arguments: Vec<String>,
+}
+
+/// "512MiB", "2GiB", "1000000".
+fn parse_size(text: &str) -> Result<u64, String> {
+    let units = [
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+    ];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(name, unit)| text.strip_suffix(name).map(|number| (number, *unit)))
+        .unwrap_or((text, 1_u64));
+    let size = number
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    size.filter(|size| *size >= 1 << 20)
+        .ok_or_else(|| "a size of at least 1MiB, as in 512MiB or 2GiB".to_owned())
+}

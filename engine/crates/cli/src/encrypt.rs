@@ -1,0 +1,194 @@
+//! `coffer encrypt`: threads take blocks of units, each block becomes one file, and the manifest lists the files in the
+//! order of the source. Nothing counts until it is published.
+
+use std::{
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use coffer_keys::Policy;
+use coffer_table::{ColumnOrder, NewTable, TableWriter, WriteOptions, WrittenFile};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::{
+    args::Encrypt,
+    failure::{Exit, Failure},
+    output,
+    site::Site,
+    source::Source,
+};
+
+/// Row groups of one file at most.
+const FILE_UNITS: usize = 8;
+
+pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
+    let started = Instant::now();
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let name = match &args.table {
+        Some(name) => name.clone(),
+        None => name_of(&args.dst)?,
+    };
+    let home = site.home()?;
+    let policy = site.policy()?;
+    let keyring = site.keyring()?;
+    let source = Source::open(args, threads)?;
+    let table = NewTable::begin(&home, &keyring, &policy, &name, &args.dst, source.columns().to_vec())?;
+    let budget = args
+        .memory
+        .checked_div(u64::try_from(threads).unwrap_or(1))
+        .unwrap_or(args.memory);
+    let options = WriteOptions {
+        row_group_bytes: usize::try_from(budget).unwrap_or(usize::MAX),
+        // A unit is a row group, of up to one and a half times the usual rows.
+        row_group_rows: 3 << 19,
+        shuffle_rows: args.shuffle_rows,
+    };
+    let bar = output::progress(source.rows(), "sealing", false);
+    let written = table
+        .writer(options)
+        .map_err(Failure::from)
+        .and_then(|writer| write(&source, &writer, threads, &bar));
+    bar.finish_and_clear();
+    let written = match written {
+        Ok(written) => written,
+        Err(failure) => {
+            // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+            let _ = table.abandon();
+            return Err(failure);
+        }
+    };
+    let ordered = ordered_columns(&table, &written);
+    let sealed = table.publish(written.into_iter().map(|file| file.pin).collect())?;
+    let path = policy
+        .table(&name)
+        .ok()
+        .and_then(|table| table.path())
+        .unwrap_or(sealed.folder());
+    Policy::record_table(&home.policy(), &name, sealed.manifest().table, path, sealed.master()).map_err(|error| {
+        let failure = Failure::from(error);
+        eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
+        failure
+    })?;
+    let manifest = sealed.manifest();
+    if args.json {
+        output::json(&json!({
+            "name": name,
+            "table": manifest.table.to_string(),
+            "version": manifest.version,
+            "path": sealed.folder(),
+            "rows": manifest.rows(),
+            "bytes": manifest.bytes(),
+            "files": manifest.files.len(),
+            "columns": manifest.columns.len(),
+            "ordered_columns": ordered,
+            "seconds": started.elapsed().as_secs_f64(),
+        }));
+    } else {
+        println!(
+            "sealed `{name}`: {} rows, {} columns, {} files, {}",
+            manifest.rows(),
+            manifest.columns.len(),
+            manifest.files.len(),
+            output::size(manifest.bytes())
+        );
+    }
+    if !ordered.is_empty() {
+        eprintln!(
+            "warning: the rows lie in the order of `{}`, which tells the host that order",
+            ordered.join("`, `")
+        );
+        eprintln!("hint: --shuffle-rows mixes the rows of each row group; mixing all of them is up to the source");
+    }
+    Ok(())
+}
+
+fn name_of(dst: &Path) -> Result<String, Failure> {
+    let name = dst.file_name().and_then(|name| name.to_str());
+    name.map(str::to_owned)
+        .ok_or_else(|| Failure::usage("DST has no name to take for the table").hint("name it with --table"))
+}
+
+fn write(
+    source: &Source,
+    writer: &TableWriter,
+    threads: usize,
+    bar: &ProgressBar,
+) -> Result<Vec<WrittenFile>, Failure> {
+    let units = source.units();
+    let block = units.div_ceil(threads.max(1)).clamp(1, FILE_UNITS);
+    let blocks = units.div_ceil(block);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let done: Mutex<Vec<(usize, WrittenFile)>> = Mutex::new(Vec::new());
+    let work = || -> Result<(), Failure> {
+        while !failed.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= blocks {
+                break;
+            }
+            let first = at.saturating_mul(block);
+            let last = first.saturating_add(block).min(units);
+            if let Some(file) = write_file(source, writer, first..last, &failed, bar)? {
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((at, file));
+            }
+        }
+        Ok(())
+    };
+    let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(blocks.max(1))).map(|_| scope.spawn(work)).collect();
+        let results = workers.into_iter().map(|worker| {
+            worker
+                .join()
+                .unwrap_or_else(|_| Err(Failure::new(Exit::Check, "a thread of coffer gave up on the data")))
+        });
+        results.fold(Ok(()), Result::and)
+    })?;
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, file)| file).collect())
+}
+
+/// None if another thread failed meanwhile.
+fn write_file(
+    source: &Source,
+    writer: &TableWriter,
+    units: std::ops::Range<usize>,
+    failed: &AtomicBool,
+    bar: &ProgressBar,
+) -> Result<Option<WrittenFile>, Failure> {
+    let mut file = writer.file()?;
+    for unit in units {
+        if failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        source.read(unit, writer.schema(), &mut |batch| {
+            bar.inc(u64::try_from(batch.num_rows()).unwrap_or(0));
+            Ok(file.write(&batch)?)
+        })?;
+        file.end_row_group()?;
+    }
+    Ok(Some(file.finish()?))
+}
+
+/// Columns in whose order every file lies, the same way.
+fn ordered_columns(table: &NewTable, written: &[WrittenFile]) -> Vec<String> {
+    let order_of = |at: usize| -> Option<ColumnOrder> {
+        let mut orders = written.iter().map(|file| file.order.get(at).copied().flatten());
+        let first = orders.next().flatten()?;
+        orders.all(|order| order == Some(first)).then_some(first)
+    };
+    let columns = table.columns().iter().enumerate();
+    columns
+        .filter(|(at, _)| order_of(*at).is_some())
+        .map(|(_, column)| column.name.clone())
+        .collect()
+}

@@ -1,0 +1,57 @@
+//! `coffer engine` and `coffer sql`: other programs take this one's place.
+
+use std::{
+    env,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    args::{Passed, Sql},
+    failure::{Exit, Failure},
+    site::Site,
+};
+
+pub(crate) fn engine(args: &Passed) -> Result<(), Failure> {
+    let program = beside()?.join("coffer-engine");
+    if !program.is_file() {
+        return Err(
+            Failure::new(Exit::Io, format!("there is no coffer-engine at {}", program.display()))
+                .hint("install it into the same folder as coffer"),
+        );
+    }
+    Err(replace(Command::new(&program).args(&args.arguments), &program))
+}
+
+pub(crate) fn sql(site: &Site, args: &Sql) -> Result<(), Failure> {
+    let python = env::var_os("COFFER_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    let mut command = Command::new(&python);
+    command
+        .args(["-m", "coffer", "sql"])
+        .arg("--home")
+        .arg(site.home()?.path());
+    if let Some(file) = site.passphrase_file() {
+        command.arg("--passphrase-file").arg(file);
+    }
+    if let Some(query) = &args.query {
+        command.arg("-e").arg(query);
+    }
+    if let Some(file) = &args.file {
+        command.arg("-f").arg(file);
+    }
+    command.args(&args.arguments).env("COFFER_BIN", beside()?);
+    Err(replace(&mut command, &python)
+        .hint("coffer sql needs Python with the package coffer; COFFER_PYTHON names another Python"))
+}
+
+fn beside() -> Result<PathBuf, Failure> {
+    let own = env::current_exe().map_err(|error| Failure::io("find", Path::new("coffer itself"), error))?;
+    Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
+}
+
+/// Returns only if it failed.
+fn replace(command: &mut Command, program: &Path) -> Failure {
+    let error = command.exec();
+    Failure::io("run", program, error)
+}

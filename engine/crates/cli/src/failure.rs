@@ -1,0 +1,133 @@
+//! How a command fails: an exit code, an `error:` line and mostly a `hint:` line.
+
+use std::{fmt::Display, path::Path, process::ExitCode};
+
+use coffer_keys::{HomeError, KeyringError, PassphraseError, PolicyError};
+use coffer_table::Error as TableError;
+
+/// The exit codes, as documented in `docs/reference/cli.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// A check failed, or data is not what it should be.
+    Check = 1,
+    /// The command was used wrongly.
+    Usage = 2,
+    /// Keyring, passphrase or a key.
+    Keys = 3,
+    /// The policy forbids it, or is not valid.
+    Policy = 4,
+    /// Reading or writing failed.
+    Io = 5,
+}
+
+/// A command's end without success.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn io(doing: &str, path: &Path, error: impl Display) -> Self {
+        Self::new(Exit::Io, format!("cannot {doing} {}: {error}", path.display()))
+            .hint("check that the path is there, its permissions and the free space")
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(match self.exit {
+            Exit::Check => 1,
+            Exit::Usage => 2,
+            Exit::Keys => 3,
+            Exit::Policy => 4,
+            Exit::Io => 5,
+        })
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        let exit = match &error {
+            TableError::Keyring(_)
+            | TableError::Kek(_)
+            | TableError::KekMissing(_)
+            | TableError::ColumnKeyMissing(_)
+            | TableError::ForeignTable { .. }
+            | TableError::RegisterAltered(_)
+            | TableError::ManifestKey => Exit::Keys,
+            TableError::Policy(_) | TableError::PolicyId { .. } | TableError::PolicyHasId { .. } => Exit::Policy,
+            TableError::Io { .. } => Exit::Io,
+            TableError::NameTaken(_)
+            | TableError::FolderTaken(_)
+            | TableError::UnknownTable(_)
+            | TableError::NotATable(_) => Exit::Usage,
+            _ => Exit::Check,
+        };
+        Self {
+            exit,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<KeyringError> for Failure {
+    fn from(error: KeyringError) -> Self {
+        Self {
+            exit: Exit::Keys,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<PassphraseError> for Failure {
+    fn from(error: PassphraseError) -> Self {
+        Self {
+            exit: Exit::Keys,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<PolicyError> for Failure {
+    fn from(error: PolicyError) -> Self {
+        Self {
+            exit: Exit::Policy,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        Self {
+            exit: Exit::Io,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! The coffer command line

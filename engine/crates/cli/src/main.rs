@@ -1,0 +1,55 @@
+//! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the trusted site.
+//!
+//! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind of failure it was
+//! ([`failure::Exit`]). The work is done by coffer-table and coffer-keys; here are arguments, sources (Parquet, CSV) and
+//! output.
+#![warn(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::as_conversions
+    )
+)]
+
+mod args;
+mod decrypt;
+mod encrypt;
+mod exec;
+mod failure;
+mod init;
+mod inspect;
+mod keys;
+mod output;
+mod reference;
+mod site;
+mod source;
+mod verify;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let site = site::Site::new(&cli.global);
+    let done = match cli.command {
+        Command::Init(args) => init::run(&site, &args),
+        Command::Encrypt(args) => encrypt::run(&site, &args),
+        Command::Decrypt(args) => decrypt::run(&site, &args),
+        Command::Inspect(args) => inspect::run(&site, &args),
+        Command::Keys(args) => keys::run(&site, args),
+        Command::Verify(args) => verify::run(&site, &args),
+        Command::Engine(args) => exec::engine(&args),
+        Command::Sql(args) => exec::sql(&site, &args),
+        Command::Reference => reference::print(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,41 @@
+//! `docs/reference/cli.md`, from the help texts.
+
+use clap::{Command, CommandFactory};
+
+use crate::{args::Cli, failure::Failure};
+
+const HEAD: &str = "\
+# The `coffer` command line
+
+Made from the program's help texts by `coffer reference`; a test fails when this page is stale.
+
+Data goes to stdout, words to stderr: an `error:` line, then mostly a `hint:` line. Progress is shown only when stderr is a
+terminal. The passphrase comes from `--passphrase-file`, else from `COFFER_PASSPHRASE`, else from a prompt. Nothing is
+half done: a table counts from the moment its manifest is published, which is the last step; what an interrupted command
+left behind is named by `coffer verify` and removed by `coffer verify --clean`.
+";
+
+pub(crate) fn print() -> Result<(), Failure> {
+    print!("{}", text());
+    Ok(())
+}
+
+fn text() -> String {
+    let mut text = HEAD.to_owned();
+    section(&mut text, Cli::command(), "coffer");
+    text
+}
+
+fn section(text: &mut String, mut command: Command, name: &str) {
+    command = command.bin_name(name).term_width(100).disable_help_subcommand(true);
+    command.build();
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    text.push_str(&format!(
+        "\n## `{name}`\n\n```text\n{}\n```\n",
+        help.join("\n").trim_end()
+    ));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        section(text, inner.clone(), &format!("{name} {}", inner.get_name()));
+    }
+}

@@ -1,0 +1,102 @@
+//! The trusted site as a command sees it: home, keyring, policy, and where the passphrase comes from.
+
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+};
+
+use coffer_keys::{Home, Keyring, Passphrase, PassphraseError, Policy};
+use coffer_table::{Target, VerifiedManifest, open_table};
+
+use crate::{args::Global, failure::Failure};
+
+pub(crate) struct Site {
+    home: Option<PathBuf>,
+    passphrase_file: Option<PathBuf>,
+}
+
+impl Site {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self {
+            home: global.home.clone(),
+            passphrase_file: global.passphrase_file.clone(),
+        }
+    }
+
+    pub(crate) fn home(&self) -> Result<Home, Failure> {
+        Ok(Home::locate(self.home.as_deref())?)
+    }
+
+    pub(crate) fn passphrase_file(&self) -> Option<&Path> {
+        self.passphrase_file.as_deref()
+    }
+
+    /// From the file, the environment, or a prompt.
+    pub(crate) fn passphrase(&self) -> Result<Passphrase, Failure> {
+        match self.given_passphrase()? {
+            Some(passphrase) => Ok(passphrase),
+            None => prompt("Passphrase of the keyring: "),
+        }
+    }
+
+    /// From the file or the environment.
+    pub(crate) fn given_passphrase(&self) -> Result<Option<Passphrase>, Failure> {
+        if let Some(file) = &self.passphrase_file {
+            return Ok(Some(Passphrase::from_file(file)?));
+        }
+        match Passphrase::from_env() {
+            Ok(passphrase) => Ok(Some(passphrase)),
+            Err(PassphraseError::NotSet) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn keyring(&self) -> Result<Keyring, Failure> {
+        let path = self.home()?.keyring();
+        // Say that there is none before asking for its passphrase.
+        if !path.exists() {
+            return Err(coffer_keys::KeyringError::NotFound(path).into());
+        }
+        Ok(Keyring::open(&path, &self.passphrase()?)?)
+    }
+
+    pub(crate) fn policy(&self) -> Result<Policy, Failure> {
+        Ok(Policy::load(&self.home()?.policy())?)
+    }
+
+    pub(crate) fn open(&self, target: &Target) -> Result<VerifiedManifest, Failure> {
+        let policy = self.policy()?;
+        let keyring = self.keyring()?;
+        Ok(open_table(&self.home()?, &keyring, &policy, target)?)
+    }
+}
+
+/// A table as it was typed: a folder if there is one or it looks like a path, else a name.
+pub(crate) fn target(typed: &Path) -> Target {
+    let text = typed.to_string_lossy();
+    if text.contains('/') || typed.exists() {
+        Target::path(&text)
+    } else {
+        Target::Name(text.into_owned())
+    }
+}
+
+/// Asks a person. Without a terminal there is nobody to ask.
+pub(crate) fn prompt(words: &str) -> Result<Passphrase, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(PassphraseError::NotSet.into());
+    }
+    let typed = rpassword::prompt_password(words)
+        .map_err(|error| Failure::io("read the passphrase from", Path::new("the terminal"), error))?;
+    Ok(Passphrase::new(typed)?)
+}
+
+/// Asks twice.
+pub(crate) fn prompt_new() -> Result<Passphrase, Failure> {
+    let first = prompt("New passphrase: ")?;
+    let second = prompt("The same again: ")?;
+    if first.expose() != second.expose() {
+        return Err(Failure::usage("the two passphrases differ"));
+    }
+    Ok(first)
+}

@@ -1,0 +1,137 @@
+//! `coffer verify`
+
+use coffer_table::{Error, Register, TableRecord, Target, verify};
+use serde_json::json;
+
+use crate::{
+    args::Verify,
+    failure::{Exit, Failure},
+    output,
+    site::{self, Site},
+};
+
+pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
+    let target = site::target(&args.table);
+    let home = site.home()?;
+    let policy = site.policy()?;
+    let keyring = site.keyring()?;
+    let register = Register::of(&home, &keyring);
+    let table = match coffer_table::open_table(&home, &keyring, &policy, &target) {
+        Ok(table) => table,
+        Err(Error::Unfinished(name)) => {
+            let record = register.by_name(&name)?.ok_or(Error::UnknownTable(name))?;
+            return unfinished(&register, &record, args);
+        }
+        Err(error) => {
+            // A folder that is gone with its unfinished table: the record is all that is left.
+            return match gone(&register, &target)? {
+                Some(record) => unfinished(&register, &record, args),
+                None => Err(error.into()),
+            };
+        }
+    };
+    let bar = output::progress(table.manifest().bytes(), "verifying", true);
+    let mut report = verify::verify(&table, args.deep, |bytes| bar.inc(bytes))?;
+    bar.finish_and_clear();
+    let removed = if args.clean {
+        verify::clean(&table, &report)?
+    } else {
+        Vec::new()
+    };
+    report.extra.retain(|file| !removed.contains(file));
+    if args.json {
+        let findings = report
+            .findings
+            .iter()
+            .map(|finding| json!({ "file": finding.file, "problem": finding.error.to_string() }));
+        output::json(&json!({
+            "table": table.manifest().table.to_string(),
+            "name": table.name(),
+            "version": table.manifest().version,
+            "versions_checked": report.versions,
+            "files": report.files,
+            "rows": table.manifest().rows(),
+            "deep": args.deep,
+            "sound": report.is_sound(),
+            "findings": findings.collect::<Vec<_>>(),
+            "extra": report.extra,
+            "removed": removed,
+        }));
+    } else {
+        for finding in &report.findings {
+            println!("bad    {}: {}", finding.file, finding.error);
+        }
+        for file in &report.extra {
+            println!("extra  {}", file.display());
+        }
+        for file in &removed {
+            println!("removed  {}", file.display());
+        }
+    }
+    if report.is_sound() {
+        if !args.json {
+            let depth = if args.deep {
+                "every page decrypted"
+            } else {
+                "footers checked"
+            };
+            println!(
+                "sound: `{}`, version {}, {} files, {} rows, {depth}",
+                table.name(),
+                table.manifest().version,
+                report.files,
+                table.manifest().rows(),
+            );
+        }
+        return Ok(());
+    }
+    let bad = report.findings.len();
+    let failure = Failure::new(
+        Exit::Check,
+        format!(
+            "{bad} problems and {} files that are not the table's",
+            report.extra.len()
+        ),
+    );
+    Err(match report.findings.first().and_then(|finding| finding.error.hint()) {
+        Some(hint) => failure.hint(hint),
+        None => failure.hint("extra files are never read; --clean removes those that an interrupted writer left"),
+    })
+}
+
+/// An unfinished table whose folder cannot be opened any more.
+fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Failure> {
+    let record = match target {
+        Target::Name(name) => register.by_name(name)?,
+        Target::Path(path) => register.by_path(path)?,
+    };
+    Ok(record.filter(|record| record.committed.is_none() && !record.path.exists()))
+}
+
+fn unfinished(register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
+    let files = verify::unfinished_files(record)?;
+    let removed = if args.clean {
+        verify::clean_unfinished(register, record)?
+    } else {
+        Vec::new()
+    };
+    if args.json {
+        output::json(&json!({
+            "table": record.id.to_string(), "name": record.name, "sound": false, "unfinished": true,
+            "extra": files.iter().filter(|file| !removed.contains(file)).collect::<Vec<_>>(), "removed": removed,
+        }));
+    } else {
+        for file in &files {
+            println!(
+                "{}  {}",
+                if removed.contains(file) { "removed" } else { "extra" },
+                file.display()
+            );
+        }
+    }
+    if args.clean {
+        eprintln!("The unfinished table `{}` is cleared away.", record.name);
+        return Ok(());
+    }
+    Err(Error::Unfinished(record.name.clone()).into())
+}

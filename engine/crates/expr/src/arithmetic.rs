@@ -6,9 +6,7 @@ use std::{fmt::Display, sync::Arc};
 
 use arrow::{
     array::ArrayRef,
-    datatypes::{
-        ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    },
+    datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type},
 };
 use coffer_proto::plan::EvalMode;
 
@@ -68,16 +66,42 @@ macro_rules! overflowing {
     };
 }
 
-overflowing!(add, "+", "try_add", wrapping_add, checked_add, |a, b| a + b, decimal::add);
-overflowing!(subtract, "-", "try_subtract", wrapping_sub, checked_sub, |a, b| a - b, decimal::subtract);
-overflowing!(multiply, "*", "try_multiply", wrapping_mul, checked_mul, |a, b| a * b, decimal::multiply);
+overflowing!(
+    add,
+    "+",
+    "try_add",
+    wrapping_add,
+    checked_add,
+    |a, b| a + b,
+    decimal::add
+);
+overflowing!(
+    subtract,
+    "-",
+    "try_subtract",
+    wrapping_sub,
+    checked_sub,
+    |a, b| a - b,
+    decimal::subtract
+);
+overflowing!(
+    multiply,
+    "*",
+    "try_multiply",
+    wrapping_mul,
+    checked_mul,
+    |a, b| a * b,
+    decimal::multiply
+);
 
 fn divide(call: &CallInfo<'_>) -> Built {
     match call.types {
         [DataType::Decimal128(..), DataType::Decimal128(..)] => decimal::divide(call),
-        [DataType::Float64, DataType::Float64] if *call.ret == DataType::Float64 => {
-            Ok(partial::<Float64Type>(|a, b| (b != 0.0).then(|| a / b), call.mode, |_, _| SparkError::divide_by_zero()))
-        }
+        [DataType::Float64, DataType::Float64] if *call.ret == DataType::Float64 => Ok(partial::<Float64Type>(
+            |a, b| (b != 0.0).then(|| a / b),
+            call.mode,
+            |_, _| SparkError::divide_by_zero(),
+        )),
         _ => Err(call.bad_types()),
     }
 }
@@ -110,21 +134,27 @@ macro_rules! modulo {
             require_same(call)?;
             let by_zero = SparkError::remainder_by_zero;
             Ok(match call.ret {
-                DataType::Int8 => {
-                    partial::<Int8Type>(|a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i8), call.mode, move |_, _| by_zero())
-                }
-                DataType::Int16 => {
-                    partial::<Int16Type>(|a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i16), call.mode, move |_, _| by_zero())
-                }
+                DataType::Int8 => partial::<Int8Type>(
+                    |a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i8),
+                    call.mode,
+                    move |_, _| by_zero(),
+                ),
+                DataType::Int16 => partial::<Int16Type>(
+                    |a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i16),
+                    call.mode,
+                    move |_, _| by_zero(),
+                ),
                 // (r + n) % n wraps at 32 bits in Spark; neither operand order nor sign lets it leave 64.
                 DataType::Int32 => partial::<Int32Type>(
                     |a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i32),
                     call.mode,
                     move |_, _| by_zero(),
                 ),
-                DataType::Int64 => {
-                    partial::<Int64Type>(|a, b| (b != 0).then(|| $integer(a, b)), call.mode, move |_, _| by_zero())
-                }
+                DataType::Int64 => partial::<Int64Type>(
+                    |a, b| (b != 0).then(|| $integer(a, b)),
+                    call.mode,
+                    move |_, _| by_zero(),
+                ),
                 DataType::Float32 => partial::<Float32Type>(
                     |a, b| (b != 0.0).then(|| $float!(a, b)),
                     call.mode,
@@ -208,10 +238,13 @@ fn negation<T: ArrowPrimitiveType<Native: Display>>(
     match call.mode {
         EvalMode::Legacy => Arc::new(move |args, rows| unary::<T, T>(args, rows, wrapping)),
         mode => Arc::new(move |args, rows| {
-            let failure = |v: T::Native| {
-                SparkError::new("ARITHMETIC_OVERFLOW", message.replace("%v", &v.to_string()))
-            };
-            try_unary::<T, T>(args, rows, checked, if mode == EvalMode::Ansi { Some(&failure) } else { None })
+            let failure = |v: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", message.replace("%v", &v.to_string()));
+            try_unary::<T, T>(
+                args,
+                rows,
+                checked,
+                if mode == EvalMode::Ansi { Some(&failure) } else { None },
+            )
         }),
     }
 }
@@ -261,8 +294,10 @@ macro_rules! shift {
     };
 }
 
-shift!(shift_left, |a, n| a.wrapping_shl(n.cast_unsigned()), |a, n| a.wrapping_shl(n.cast_unsigned()));
-shift!(shift_right, |a, n| a.wrapping_shr(n.cast_unsigned()), |a, n| a.wrapping_shr(n.cast_unsigned()));
+shift!(shift_left, |a, n| a.wrapping_shl(n.cast_unsigned()), |a, n| a
+    .wrapping_shl(n.cast_unsigned()));
+shift!(shift_right, |a, n| a.wrapping_shr(n.cast_unsigned()), |a, n| a
+    .wrapping_shr(n.cast_unsigned()));
 shift!(
     shift_right_unsigned,
     |a, n| a.cast_unsigned().wrapping_shr(n.cast_unsigned()).cast_signed(),
@@ -270,8 +305,16 @@ shift!(
 );
 
 fn require_same(call: &CallInfo<'_>) -> Result<(), Unsupported> {
-    let arity = if matches!(call.name, "unary_minus" | "abs" | "bitwise_not") { 1 } else { 2 };
-    if call.types.len() == arity && call.types.iter().all(|t| t == call.ret) { Ok(()) } else { Err(call.bad_types()) }
+    let arity = if matches!(call.name, "unary_minus" | "abs" | "bitwise_not") {
+        1
+    } else {
+        2
+    };
+    if call.types.len() == arity && call.types.iter().all(|t| t == call.ret) {
+        Ok(())
+    } else {
+        Err(call.bad_types())
+    }
 }
 
 fn total<T: ArrowPrimitiveType>(

@@ -48,7 +48,10 @@ impl CastInfo<'_> {
     }
 
     fn unsupported(&self) -> Unsupported {
-        Unsupported::new("cast", format!("no cast from {} to {}", sql_name(self.from), sql_name(self.to)))
+        Unsupported::new(
+            "cast",
+            format!("no cast from {} to {}", sql_name(self.from), sql_name(self.to)),
+        )
     }
 }
 
@@ -67,7 +70,12 @@ pub(crate) fn compile(
     if from.is_null() {
         return Ok(Arc::new(Literal::new(literal::typed_null(to)?)));
     }
-    let info = CastInfo { from: &from, to, mode, zone };
+    let info = CastInfo {
+        from: &from,
+        to,
+        mode,
+        zone,
+    };
     let kernel = match (&from, to) {
         (_, DataType::Utf8) => text::to_text(&info)?,
         (DataType::Utf8, _) => text::from_text(&info)?,
@@ -78,7 +86,14 @@ pub(crate) fn compile(
     };
     let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
     let types = [from.clone()];
-    let call = CallInfo { name: &name, args: &[child], types: &types, ret: to, mode, zone };
+    let call = CallInfo {
+        name: &name,
+        args: &[child],
+        types: &types,
+        ret: to,
+        mode,
+        zone,
+    };
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
@@ -100,8 +115,14 @@ pub(crate) fn is_fallible(cast: &plan::Cast) -> bool {
         (from, to),
         (Some(TypeId::Date), Some(TypeId::TimestampNtz | TypeId::Timestamp))
             | (Some(TypeId::Timestamp | TypeId::TimestampNtz), Some(TypeId::Date))
-            | (Some(TypeId::Byte), Some(TypeId::Short | TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double))
-            | (Some(TypeId::Short), Some(TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double))
+            | (
+                Some(TypeId::Byte),
+                Some(TypeId::Short | TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+            )
+            | (
+                Some(TypeId::Short),
+                Some(TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+            )
             | (Some(TypeId::Int), Some(TypeId::Long | TypeId::Float | TypeId::Double))
             | (Some(TypeId::Long), Some(TypeId::Float | TypeId::Double))
             | (Some(TypeId::Float), Some(TypeId::Double))

@@ -31,7 +31,9 @@ impl CompileContext {
     pub fn with_subqueries(
         resolver: impl Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> + Send + Sync + 'static,
     ) -> Self {
-        Self { subqueries: Some(Arc::new(resolver)) }
+        Self {
+            subqueries: Some(Arc::new(resolver)),
+        }
     }
 }
 
@@ -48,7 +50,10 @@ pub fn compile(
         Kind::Column(position) => {
             let index = usize::try_from(*position).unwrap_or(usize::MAX);
             let field = schema.fields().get(index).ok_or_else(|| {
-                Unsupported::new(format!("column {position}"), format!("the input has {} columns", schema.fields().len()))
+                Unsupported::new(
+                    format!("column {position}"),
+                    format!("the input has {} columns", schema.fields().len()),
+                )
             })?;
             Ok(Arc::new(Column::new(field.name(), index)))
         }
@@ -80,12 +85,18 @@ pub fn compile(
         }
         Kind::Subquery(value) => {
             let data_type = types::required(value.r#type.as_ref(), "a subquery's value")?;
-            let resolved = context.subqueries.as_ref().and_then(|resolve| resolve(value.id, &data_type));
-            let resolved =
-                resolved.ok_or_else(|| Unsupported::new(format!("subquery {}", value.id), "its value was not given"))?;
+            let resolved = context
+                .subqueries
+                .as_ref()
+                .and_then(|resolve| resolve(value.id, &data_type));
+            let resolved = resolved
+                .ok_or_else(|| Unsupported::new(format!("subquery {}", value.id), "its value was not given"))?;
             match type_of(&resolved, schema)? == data_type {
                 true => Ok(resolved),
-                false => Err(Unsupported::new(format!("subquery {}", value.id), "its value has another type")),
+                false => Err(Unsupported::new(
+                    format!("subquery {}", value.id),
+                    "its value has another type",
+                )),
             }
         }
     }
@@ -117,11 +128,19 @@ pub fn normalize_key(key: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<A
     if !data_type.is_floating() {
         return Ok(key);
     }
-    build_function("normalize_nan_and_zero", vec![key], vec![data_type.clone()], &data_type, EvalMode::Legacy, "")
+    build_function(
+        "normalize_nan_and_zero",
+        vec![key],
+        vec![data_type.clone()],
+        &data_type,
+        EvalMode::Legacy,
+        "",
+    )
 }
 
 pub(crate) fn type_of(expr: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<DataType, Unsupported> {
-    expr.data_type(schema).map_err(|e| Unsupported::new(expr.to_string(), e.strip_backtrace()))
+    expr.data_type(schema)
+        .map_err(|e| Unsupported::new(expr.to_string(), e.strip_backtrace()))
 }
 
 fn mode(what: &str, mode: i32) -> Result<EvalMode, Unsupported> {
@@ -142,7 +161,10 @@ fn compile_call(
     if let Some(node) = conditional::node(name, &args, &data_type, &fallible, schema) {
         return node;
     }
-    let types = args.iter().map(|arg| type_of(arg, schema)).collect::<Result<Vec<_>, _>>()?;
+    let types = args
+        .iter()
+        .map(|arg| type_of(arg, schema))
+        .collect::<Result<Vec<_>, _>>()?;
     build_function(name, args, types, &data_type, mode(name, call.mode)?, &call.time_zone)
 }
 
@@ -156,7 +178,10 @@ fn check_type(
     if &found == data_type {
         return Ok(node);
     }
-    Err(Unsupported::new(name, format!("the fragment says {data_type}, its arguments give {found}")))
+    Err(Unsupported::new(
+        name,
+        format!("the fragment says {data_type}, its arguments give {found}"),
+    ))
 }
 
 fn build_function(
@@ -168,21 +193,35 @@ fn build_function(
     zone: &str,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     // Markers of the optimiser: they say something of their argument and change nothing.
-    if matches!(name, "promote_precision" | "known_not_null" | "known_floating_point_normalized" | "known_nullable") {
+    if is_marker(name) {
         if let ([arg], [data_type]) = (args.as_slice(), types.as_slice()) {
             if data_type == ret {
                 return Ok(Arc::clone(arg));
             }
         }
     }
-    let call = CallInfo { name, args: &args, types: &types, ret, mode, zone };
+    let call = CallInfo {
+        name,
+        args: &args,
+        types: &types,
+        ret,
+        mode,
+        zone,
+    };
     let entry = find(name).ok_or_else(|| Unsupported::new(name, "the engine has no such function"))?;
     let kernel = (entry.build)(&call)?;
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
+fn is_marker(name: &str) -> bool {
+    matches!(
+        name,
+        "promote_precision" | "known_not_null" | "known_nullable" | "known_floating_point_normalized"
+    )
+}
+
 fn call_is_fallible(call: &plan::Call) -> bool {
-    if predicate::is_node(&call.name) || conditional::is_node(&call.name) {
+    if predicate::is_node(&call.name) || conditional::is_node(&call.name) || is_marker(&call.name) {
         return false;
     }
     match find(&call.name).map(|entry| entry.fallible) {

@@ -47,26 +47,38 @@ pub(crate) fn node(
 }
 
 /// AND or OR of two or more arguments, from left to right.
-pub(crate) fn logic(
-    and: bool,
-    args: &[Arc<dyn PhysicalExpr>],
-    fallible: &[bool],
-    schema: &SchemaRef,
-) -> Node {
+pub(crate) fn logic(and: bool, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool], schema: &SchemaRef) -> Node {
     let name = if and { "and" } else { "or" };
     let mut result: Option<(Arc<dyn PhysicalExpr>, bool)> = None;
     for (index, arg) in args.iter().enumerate() {
-        let (arg, fails) = (boolean(name, arg, schema)?, fallible.get(index).copied().unwrap_or(true));
+        let (arg, fails) = (
+            boolean(name, arg, schema)?,
+            fallible.get(index).copied().unwrap_or(true),
+        );
         result = Some(match result {
             None => (arg, fails),
             // DataFusion's node is what pruning recognises; it may be taken apart, so nothing in it may fail.
-            Some((left, false)) if !fails => {
-                (Arc::new(BinaryExpr::new(left, if and { Operator::And } else { Operator::Or }, arg)) as _, false)
-            }
-            Some((left, _)) => (Arc::new(Conditional::new(Kind::Logic { and }, vec![left, arg], DataType::Boolean)) as _, true),
+            Some((left, false)) if !fails => (
+                Arc::new(BinaryExpr::new(
+                    left,
+                    if and { Operator::And } else { Operator::Or },
+                    arg,
+                )) as _,
+                false,
+            ),
+            Some((left, _)) => (
+                Arc::new(Conditional::new(
+                    Kind::Logic { and },
+                    vec![left, arg],
+                    DataType::Boolean,
+                )) as _,
+                true,
+            ),
         });
     }
-    result.map(|(node, _)| node).ok_or_else(|| Unsupported::new(name, "no arguments"))
+    result
+        .map(|(node, _)| node)
+        .ok_or_else(|| Unsupported::new(name, "no arguments"))
 }
 
 /// CASE WHEN: the first branch whose condition is true.
@@ -89,7 +101,11 @@ pub(crate) fn case_when(
             return Err(Unsupported::new("case_when", "its branches differ in type"));
         }
     }
-    Ok(Arc::new(Conditional::new(Kind::Case { lazy }, children, data_type.clone())))
+    Ok(Arc::new(Conditional::new(
+        Kind::Case { lazy },
+        children,
+        data_type.clone(),
+    )))
 }
 
 fn coalesce(args: &[Arc<dyn PhysicalExpr>], data_type: &DataType, lazy: bool, schema: &SchemaRef) -> Node {
@@ -98,16 +114,26 @@ fn coalesce(args: &[Arc<dyn PhysicalExpr>], data_type: &DataType, lazy: bool, sc
             return Err(Unsupported::new("coalesce", "its arguments differ in type"));
         }
     }
-    Ok(Arc::new(Conditional::new(Kind::Coalesce { lazy }, args.to_vec(), data_type.clone())))
+    Ok(Arc::new(Conditional::new(
+        Kind::Coalesce { lazy },
+        args.to_vec(),
+        data_type.clone(),
+    )))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     /// Two children; the right one only where the left does not decide.
-    Logic { and: bool },
+    Logic {
+        and: bool,
+    },
     /// when, then, when, then, …, and the value of ELSE if there is one (an odd number of children).
-    Case { lazy: bool },
-    Coalesce { lazy: bool },
+    Case {
+        lazy: bool,
+    },
+    Coalesce {
+        lazy: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -119,11 +145,17 @@ struct Conditional {
 
 impl Conditional {
     fn new(kind: Kind, children: Vec<Arc<dyn PhysicalExpr>>, data_type: DataType) -> Self {
-        Self { kind, children, data_type }
+        Self {
+            kind,
+            children,
+            data_type,
+        }
     }
 
     fn logic(&self, and: bool, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let [left, right] = self.children.as_slice() else { return internal_err!("{self}: two arguments expected") };
+        let [left, right] = self.children.as_slice() else {
+            return internal_err!("{self}: two arguments expected");
+        };
         let rows = batch.num_rows();
         let left = left.evaluate(batch)?.into_array(rows)?;
         let left = left.as_boolean();
@@ -133,7 +165,11 @@ impl Conditional {
             return Ok(ColumnarValue::Array(Arc::new(left.clone())));
         }
         let right = right.evaluate_selection(batch, &undecided)?.into_array(rows)?;
-        let result = if and { and_kleene(left, right.as_boolean()) } else { or_kleene(left, right.as_boolean()) }?;
+        let result = if and {
+            and_kleene(left, right.as_boolean())
+        } else {
+            or_kleene(left, right.as_boolean())
+        }?;
         Ok(ColumnarValue::Array(Arc::new(result)))
     }
 
@@ -154,7 +190,9 @@ impl Conditional {
             remaining = arrow::compute::and_not(&remaining, &taken)?;
         }
         let mut result = match otherwise.first() {
-            Some(otherwise) if remaining.has_true() => evaluate(otherwise, lazy, &remaining, batch)?.into_array(rows)?,
+            Some(otherwise) if remaining.has_true() => {
+                evaluate(otherwise, lazy, &remaining, batch)?.into_array(rows)?
+            }
             _ => new_null_array(&self.data_type, rows),
         };
         for (taken, value) in chosen.into_iter().rev() {
@@ -187,12 +225,20 @@ fn evaluate(
     needed: &BooleanArray,
     batch: &RecordBatch,
 ) -> Result<ColumnarValue> {
-    if lazy { expr.evaluate_selection(batch, needed) } else { expr.evaluate(batch) }
+    if lazy {
+        expr.evaluate_selection(batch, needed)
+    } else {
+        expr.evaluate(batch)
+    }
 }
 
 /// NULL counts as false.
 fn prep_null_mask_filter_always(mask: &BooleanArray) -> BooleanArray {
-    if mask.null_count() == 0 { mask.clone() } else { prep_null_mask_filter(mask) }
+    if mask.null_count() == 0 {
+        mask.clone()
+    } else {
+        prep_null_mask_filter(mask)
+    }
 }
 
 fn choose(mask: &BooleanArray, yes: &ColumnarValue, no: &ArrayRef) -> Result<ArrayRef> {
@@ -227,7 +273,10 @@ impl PhysicalExpr for Conditional {
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Arc::new(Self { children, ..self.as_ref().clone() }))
+        Ok(Arc::new(Self {
+            children,
+            ..self.as_ref().clone()
+        }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

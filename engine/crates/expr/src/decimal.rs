@@ -40,7 +40,11 @@ const POWERS: [i128; 39] = {
 /// 10^n; 0 for an n that no decimal type leads to.
 #[inline]
 pub(crate) fn power(n: u32) -> i128 {
-    usize::try_from(n).ok().and_then(|n| POWERS.get(n)).copied().unwrap_or(0)
+    usize::try_from(n)
+        .ok()
+        .and_then(|n| POWERS.get(n))
+        .copied()
+        .unwrap_or(0)
 }
 
 /// Whether the unscaled value has at most `precision` digits.
@@ -71,7 +75,11 @@ pub(crate) fn to_precision(value: i128, from: i32, precision: u8, scale: i8) -> 
 fn divide_half_up(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (value / divisor, value % divisor);
     // |rest| < divisor ≤ 10^38, so twice it may leave an i128 but not a u128.
-    if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { quotient + value.signum() } else { quotient }
+    if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() {
+        quotient + value.signum()
+    } else {
+        quotient
+    }
 }
 
 /// Digits of a decimal: as unscaled value with a scale.
@@ -111,17 +119,16 @@ struct Types {
 impl Types {
     fn of(call: &CallInfo<'_>) -> Result<Self, Unsupported> {
         match (call.types, call.ret) {
-            (
-                [DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)],
-                DataType::Decimal128(precision, scale),
-            ) => Ok(Self {
-                p1: *p1,
-                s1: i32::from(*s1),
-                p2: *p2,
-                s2: i32::from(*s2),
-                precision: *precision,
-                scale: *scale,
-            }),
+            ([DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)], DataType::Decimal128(precision, scale)) => {
+                Ok(Self {
+                    p1: *p1,
+                    s1: i32::from(*s1),
+                    p2: *p2,
+                    s2: i32::from(*s2),
+                    precision: *precision,
+                    scale: *scale,
+                })
+            }
             _ => Err(call.bad_types()),
         }
     }
@@ -135,7 +142,12 @@ type Decimals = Decimal128Type;
 
 fn total(data_type: &DataType, f: impl Fn(i128, i128) -> i128 + Send + Sync + 'static) -> Kernel {
     let data_type = data_type.clone();
-    Arc::new(move |args, rows| Ok(typed(binary::<Decimals, Decimals, Decimals>(args, rows, &f)?, &data_type)))
+    Arc::new(move |args, rows| {
+        Ok(typed(
+            binary::<Decimals, Decimals, Decimals>(args, rows, &f)?,
+            &data_type,
+        ))
+    })
 }
 
 /// A kernel whose `f` gives `None` on overflow, and for a zero divisor if `by_zero` is given.
@@ -156,7 +168,10 @@ fn partial(
         };
         let failure: Option<&dyn Fn(i128, i128) -> SparkError> =
             if mode == EvalMode::Ansi { Some(&failure) } else { None };
-        Ok(typed(try_binary::<Decimals, Decimals, Decimals>(args, rows, &f, failure)?, &data_type))
+        Ok(typed(
+            try_binary::<Decimals, Decimals, Decimals>(args, rows, &f, failure)?,
+            &data_type,
+        ))
     })
 }
 
@@ -188,7 +203,14 @@ fn sum(
     if digits <= 38 {
         return Ok(partial(
             call,
-            move |a, b| to_precision(narrow(a.wrapping_mul(f1), b.wrapping_mul(f2)), common, t.precision, t.scale),
+            move |a, b| {
+                to_precision(
+                    narrow(a.wrapping_mul(f1), b.wrapping_mul(f2)),
+                    common,
+                    t.precision,
+                    t.scale,
+                )
+            },
             None,
         ));
     }
@@ -226,7 +248,11 @@ pub(crate) fn multiply(call: &CallInfo<'_>) -> Built {
         return Ok(total(call.ret, i128::wrapping_mul));
     }
     // Without rounding, what leaves an i128 is too large for any precision.
-    Ok(partial(call, move |a, b| product(a, b).filter(|v| v.unsigned_abs() < limit.unsigned_abs()), None))
+    Ok(partial(
+        call,
+        move |a, b| product(a, b).filter(|v| v.unsigned_abs() < limit.unsigned_abs()),
+        None,
+    ))
 }
 
 /// The product in 128 bits. Sides that are longs, as almost all are, take one machine multiplication.
@@ -242,7 +268,11 @@ pub(crate) fn divide(call: &CallInfo<'_>) -> Built {
     let t = Types::of(call)?;
     // result = a / 10^s1 ÷ (b / 10^s2) × 10^scale
     let shift = i32::from(t.scale) - t.s1 + t.s2;
-    Ok(partial(call, move |a, b| quotient(a, b, shift).filter(|v| fits(*v, t.precision)), Some(SparkError::divide_by_zero)))
+    Ok(partial(
+        call,
+        move |a, b| quotient(a, b, shift).filter(|v| fits(*v, t.precision)),
+        Some(SparkError::divide_by_zero),
+    ))
 }
 
 /// a × 10^shift ÷ b, rounded half up; none for b = 0 or a result above 38 digits.
@@ -252,7 +282,12 @@ fn quotient(a: i128, b: i128, shift: i32) -> Option<i128> {
     }
     if (0..=38).contains(&shift) {
         if let Some(scaled) = a.checked_mul(power(shift.unsigned_abs())) {
-            return Some(rounded(scaled / b, (scaled % b).unsigned_abs(), b.unsigned_abs(), (a < 0) != (b < 0)));
+            return Some(rounded(
+                scaled / b,
+                (scaled % b).unsigned_abs(),
+                b.unsigned_abs(),
+                (a < 0) != (b < 0),
+            ));
         }
     }
     let negative = (a < 0) != (b < 0);
@@ -269,7 +304,9 @@ fn quotient(a: i128, b: i128, shift: i32) -> Option<i128> {
     if second > 0 {
         let factor = i256::from_i128(power(second.unsigned_abs()));
         let scaled_rest = rest.wrapping_mul(factor);
-        whole = whole.checked_mul(factor)?.checked_add(scaled_rest.checked_div(divisor)?)?;
+        whole = whole
+            .checked_mul(factor)?
+            .checked_add(scaled_rest.checked_div(divisor)?)?;
         rest = scaled_rest.checked_rem(divisor)?;
     }
     if rest.checked_mul(i256::from_i128(2))? >= divisor {
@@ -385,7 +422,10 @@ fn map(call: &CallInfo<'_>, f: fn(i128) -> i128) -> Built {
     let data_type = call.ret.clone();
     Ok(Arc::new(move |args, rows| {
         let array = unary::<Decimals, Decimals>(args, rows, f)?;
-        Ok(typed(arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(), &data_type))
+        Ok(typed(
+            arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
+            &data_type,
+        ))
     }))
 }
 
@@ -402,9 +442,11 @@ pub(crate) fn change(from: i8, precision: u8, scale: i8, ansi: bool) -> Kernel {
     Arc::new(move |args, rows| {
         let failure = |v: i128| out_of_range(&plain(v, from), precision, scale);
         let f = |v: i128| to_precision(v, i32::from(from), precision, scale);
-        let array =
-            try_unary::<Decimals, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
-        Ok(typed(arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(), &data_type))
+        let array = try_unary::<Decimals, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
+        Ok(typed(
+            arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
+            &data_type,
+        ))
     })
 }
 
@@ -417,18 +459,20 @@ fn make_decimal(call: &CallInfo<'_>) -> Built {
     Ok(Arc::new(move |args, rows| {
         let failure = |v: i64| out_of_range(&plain(v.into(), scale), precision, scale);
         let f = |v: i64| Some(i128::from(v)).filter(|v| fits(*v, precision));
-        let array =
-            try_unary::<Int64Type, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
-        Ok(typed(arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(), &data_type))
+        let array = try_unary::<Int64Type, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
+        Ok(typed(
+            arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
+            &data_type,
+        ))
     }))
 }
 
 /// The unscaled value as a long: the type has at most 18 digits.
 fn unscaled_value(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Decimal128(..=18, _)], DataType::Int64) => {
-            Ok(Arc::new(|args, rows| unary::<Decimals, Int64Type>(args, rows, |v| v as i64)))
-        }
+        ([DataType::Decimal128(..=18, _)], DataType::Int64) => Ok(Arc::new(|args, rows| {
+            unary::<Decimals, Int64Type>(args, rows, |v| v as i64)
+        })),
         _ => Err(call.bad_types()),
     }
 }

@@ -16,7 +16,10 @@ pub struct Unsupported {
 
 impl Unsupported {
     pub(crate) fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { what: what.into(), why: why.into() }
+        Self {
+            what: what.into(),
+            why: why.into(),
+        }
     }
 }
 
@@ -33,7 +36,10 @@ pub struct SparkError {
 
 impl SparkError {
     pub(crate) fn new(class: &'static str, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self {
+            class,
+            message: message.into(),
+        }
     }
 
     /// The Spark error inside a DataFusion error, however deeply wrapped.

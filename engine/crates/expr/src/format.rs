@@ -9,12 +9,26 @@ use crate::{
 
 /// `java.lang.Double.toString`: shortest digits that read back as the same value, plain between 10^−3 and 10^7.
 pub(crate) fn double(value: f64, out: &mut String) {
-    java_float(value.is_nan(), value.is_infinite(), value < 0.0, value == 0.0 && value.is_sign_negative(), &format!("{:e}", value.abs()), out);
+    java_float(
+        value.is_nan(),
+        value.is_infinite(),
+        value < 0.0,
+        value == 0.0 && value.is_sign_negative(),
+        &format!("{:e}", value.abs()),
+        out,
+    );
 }
 
 /// `java.lang.Float.toString`.
 pub(crate) fn float(value: f32, out: &mut String) {
-    java_float(value.is_nan(), value.is_infinite(), value < 0.0, value == 0.0 && value.is_sign_negative(), &format!("{:e}", value.abs()), out);
+    java_float(
+        value.is_nan(),
+        value.is_infinite(),
+        value < 0.0,
+        value == 0.0 && value.is_sign_negative(),
+        &format!("{:e}", value.abs()),
+        out,
+    );
 }
 
 fn java_float(nan: bool, infinite: bool, negative: bool, negative_zero: bool, scientific: &str, out: &mut String) {
@@ -94,7 +108,13 @@ pub(crate) fn local_timestamp(micros: i64, out: &mut String) {
     let (days, of_day) = calendar::split_micros(micros);
     date(days, out);
     let (seconds, fraction) = (of_day / MICROS_PER_SECOND, of_day % MICROS_PER_SECOND);
-    let _ = write!(out, " {:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let _ = write!(
+        out,
+        " {:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    );
     if fraction != 0 {
         let digits = format!("{fraction:06}");
         out.push('.');
@@ -146,9 +166,13 @@ mod tests {
 
     #[test]
     fn decimals_as_java_writes_them() {
-        for (unscaled, scale, expected) in
-            [(1, 7, "1E-7"), (0, 8, "0E-8"), (123, 9, "1.23E-7"), (-1, 6, "-0.000001"), (12_345, 2, "123.45")]
-        {
+        for (unscaled, scale, expected) in [
+            (1, 7, "1E-7"),
+            (0, 8, "0E-8"),
+            (123, 9, "1.23E-7"),
+            (-1, 6, "-0.000001"),
+            (12_345, 2, "123.45"),
+        ] {
             assert_eq!(text(|out| big_decimal(unscaled, scale, out)), expected);
         }
     }

@@ -64,8 +64,16 @@ impl CallInfo<'_> {
 
     /// The refusal of argument types that Catalyst does not produce or we have no kernel for.
     pub(crate) fn bad_types(&self) -> Unsupported {
-        let types = self.types.iter().map(crate::types::sql_name).collect::<Vec<_>>().join(", ");
-        self.unsupported(format!("no kernel for ({types}) -> {}", crate::types::sql_name(self.ret)))
+        let types = self
+            .types
+            .iter()
+            .map(crate::types::sql_name)
+            .collect::<Vec<_>>()
+            .join(", ");
+        self.unsupported(format!(
+            "no kernel for ({types}) -> {}",
+            crate::types::sql_name(self.ret)
+        ))
     }
 
     /// The value of an argument that must be a literal.
@@ -120,7 +128,11 @@ impl PhysicalExpr for SparkFunction {
         if batch.num_rows() == 0 {
             return Ok(ColumnarValue::Array(new_empty_array(&self.data_type)));
         }
-        let args = self.args.iter().map(|arg| arg.evaluate(batch)).collect::<Result<Vec<_>>>()?;
+        let args = self
+            .args
+            .iter()
+            .map(|arg| arg.evaluate(batch))
+            .collect::<Result<Vec<_>>>()?;
         if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
             let one = (self.kernel)(&args, 1)?;
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?));

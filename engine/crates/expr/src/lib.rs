@@ -22,9 +22,9 @@ mod math;
 mod parse;
 mod predicate;
 mod strings;
+pub mod types;
 mod vector;
 mod zone;
-pub mod types;
 
 pub use compile::{CompileContext, compile, is_fallible, normalize_key};
 pub use error::{SparkError, Unsupported};

@@ -1,7 +1,5 @@
 //! Literals of the IR as DataFusion scalars.
 
-use std::sync::Arc;
-
 use arrow::datatypes::{DataType, TimeUnit};
 use coffer_proto::plan::{self, literal::Value};
 use datafusion_common::ScalarValue;
@@ -11,8 +9,15 @@ use crate::{Unsupported, decimal::fits, types};
 /// The scalar that a literal stands for; its value must fit its type.
 pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
     let data_type = types::required(literal.r#type.as_ref(), "a literal")?;
-    let Some(value) = &literal.value else { return typed_null(&data_type) };
-    let misfit = || Unsupported::new(format!("a literal of type {data_type}"), "its value is not one of that type");
+    let Some(value) = &literal.value else {
+        return typed_null(&data_type);
+    };
+    let misfit = || {
+        Unsupported::new(
+            format!("a literal of type {data_type}"),
+            "its value is not one of that type",
+        )
+    };
     Ok(match (&data_type, value) {
         (DataType::Boolean, Value::Bool(v)) => ScalarValue::Boolean(Some(*v)),
         (DataType::Int8, Value::Int(v)) => ScalarValue::Int8(Some(i8::try_from(*v).map_err(|_| misfit())?)),
@@ -37,8 +42,12 @@ pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
 
 /// NULL of a type.
 pub fn typed_null(data_type: &DataType) -> Result<ScalarValue, Unsupported> {
-    ScalarValue::try_from(data_type)
-        .map_err(|_| Unsupported::new(format!("NULL of type {data_type}"), "it is not a type of the fragment format"))
+    ScalarValue::try_from(data_type).map_err(|_| {
+        Unsupported::new(
+            format!("NULL of type {data_type}"),
+            "it is not a type of the fragment format",
+        )
+    })
 }
 
 /// Two's complement, big endian, 1 to 16 bytes.
@@ -50,11 +59,6 @@ fn big_endian(bytes: &[u8]) -> Option<i128> {
     let mut wide = if first & 0x80 == 0 { [0u8; 16] } else { [0xffu8; 16] };
     wide.get_mut(16 - bytes.len()..)?.copy_from_slice(bytes);
     Some(i128::from_be_bytes(wide))
-}
-
-/// The time zone as Arrow spells a Spark TIMESTAMP's.
-pub(crate) fn utc() -> Option<Arc<str>> {
-    Some(Arc::from("UTC"))
 }
 
 #[cfg(test)]
@@ -73,7 +77,11 @@ mod tests {
     #[test]
     fn a_value_outside_its_type_is_refused() {
         let literal = |id: plan::TypeId, precision, value| plan::Literal {
-            r#type: Some(plan::DataType { id: id.into(), precision, scale: 0 }),
+            r#type: Some(plan::DataType {
+                id: id.into(),
+                precision,
+                scale: 0,
+            }),
             value: Some(value),
         };
         assert!(scalar(&literal(plan::TypeId::Byte, 0, Value::Int(128))).is_err());

@@ -86,7 +86,9 @@ pub(crate) fn float<T: std::str::FromStr>(text: &str, special: [T; 3]) -> Float<
     }
     let number = trimmed.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(trimmed);
     // Rust reads the same decimal grammar as Java, and a few words more.
-    let plain = number.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
+    let plain = number
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E'));
     match number.parse() {
         Ok(value) if plain && number.bytes().any(|b| b.is_ascii_digit()) => Float::Value(value),
         _ => Float::Invalid,
@@ -106,7 +108,9 @@ pub(crate) enum Decimal {
 
 /// `new BigDecimal(text.trim())`, rounded half up to the scale.
 pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
-    let Some((negative, digits, own_scale)) = big_decimal(trim_java(text)) else { return Decimal::Invalid };
+    let Some((negative, digits, own_scale)) = big_decimal(trim_java(text)) else {
+        return Decimal::Invalid;
+    };
     let significant = digits.trim_start_matches('0');
     let length = i64::try_from(significant.len().max(1)).unwrap_or(i64::MAX);
     if length - own_scale > 38 {
@@ -121,7 +125,11 @@ pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
         let (kept, dropped) = significant.split_at(keep.min(significant.len()));
         let zeros = u32::try_from(keep - kept.len()).unwrap_or(u32::MAX);
         let up = dropped.as_bytes().first().is_some_and(|digit| *digit >= b'5');
-        let whole = if kept.is_empty() { Some(0) } else { kept.parse::<i128>().ok() };
+        let whole = if kept.is_empty() {
+            Some(0)
+        } else {
+            kept.parse::<i128>().ok()
+        };
         whole
             .and_then(|v| if v == 0 { Some(0) } else { v.checked_mul(power(zeros)) })
             .and_then(|v| v.checked_add(i128::from(up)))
@@ -290,7 +298,10 @@ pub(crate) fn timestamp(text: &str) -> Option<Timestamp> {
     }
     let days = calendar::checked_date(sign.unwrap_or(1) * year, month, day)?;
     let of_day = (hour * 3_600 + minute * 60 + second) * MICROS_PER_SECOND + fraction;
-    Some(Timestamp::Local(days.checked_mul(MICROS_PER_DAY)?.checked_add(of_day)?, zone))
+    Some(Timestamp::Local(
+        days.checked_mul(MICROS_PER_DAY)?.checked_add(of_day)?,
+        zone,
+    ))
 }
 
 #[cfg(test)]
@@ -332,7 +343,14 @@ mod tests {
         assert_eq!(date("1970-1-2"), Some(1));
         assert_eq!(date(" 1970-01-02T whatever"), Some(1));
         assert_eq!(date("2020"), Some(18_262));
-        for text in ["2021-02-29", "70-01-01", "2020-01-01x", "2020 ", "2020-13-01", "12345678"] {
+        for text in [
+            "2021-02-29",
+            "70-01-01",
+            "2020-01-01x",
+            "2020 ",
+            "2020-13-01",
+            "12345678",
+        ] {
             assert_eq!(date(text).is_some(), text == "2020 ", "{text}");
         }
     }

@@ -38,12 +38,7 @@ pub(crate) fn is_node(name: &str) -> bool {
 }
 
 /// The node for a predicate's name; none if the name is not one of a predicate.
-pub(crate) fn node(
-    name: &str,
-    args: &[Arc<dyn PhysicalExpr>],
-    fallible: &[bool],
-    schema: &SchemaRef,
-) -> Option<Node> {
+pub(crate) fn node(name: &str, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool], schema: &SchemaRef) -> Option<Node> {
     let wrong_arity = || Unsupported::new(name, format!("{} arguments", args.len()));
     if let Some(operator) = operator(name) {
         return Some(match args {
@@ -80,7 +75,10 @@ pub(crate) fn in_list(
     for item in &items {
         let found = type_of(item, schema)?;
         if found != data_type {
-            return Err(Unsupported::new("in_list", format!("a {found} in a list for {data_type}")));
+            return Err(Unsupported::new(
+                "in_list",
+                format!("a {found} in a list for {data_type}"),
+            ));
         }
     }
     if items.is_empty() {
@@ -132,7 +130,10 @@ fn comparison(
 ) -> Node {
     let (left_type, right_type) = (type_of(left, schema)?, type_of(right, schema)?);
     if left_type != right_type {
-        return Err(Unsupported::new(name, format!("it compares {left_type} with {right_type}")));
+        return Err(Unsupported::new(
+            name,
+            format!("it compares {left_type} with {right_type}"),
+        ));
     }
     if !left_type.is_floating() {
         return Ok(Arc::new(BinaryExpr::new(Arc::clone(left), operator, Arc::clone(right))));
@@ -199,12 +200,16 @@ fn is_nan(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
         [DataType::Float32 | DataType::Float64] => Ok(Arc::new(|args, rows| {
             let array = argument(args, 0)?.to_array(rows)?;
             let values: BooleanArray = match array.data_type() {
-                DataType::Float32 => {
-                    array.as_primitive::<Float32Type>().iter().map(|v| Some(v.is_some_and(f32::is_nan))).collect()
-                }
-                DataType::Float64 => {
-                    array.as_primitive::<Float64Type>().iter().map(|v| Some(v.is_some_and(f64::is_nan))).collect()
-                }
+                DataType::Float32 => array
+                    .as_primitive::<Float32Type>()
+                    .iter()
+                    .map(|v| Some(v.is_some_and(f32::is_nan)))
+                    .collect(),
+                DataType::Float64 => array
+                    .as_primitive::<Float64Type>()
+                    .iter()
+                    .map(|v| Some(v.is_some_and(f64::is_nan)))
+                    .collect(),
                 other => return internal_err!("is_nan of {other}"),
             };
             Ok(Arc::new(values) as ArrayRef)

@@ -24,8 +24,12 @@ pub fn to_arrow(proto: &plan::DataType) -> Result<DataType, Unsupported> {
         TypeId::Float => DataType::Float32,
         TypeId::Double => DataType::Float64,
         TypeId::Decimal => {
-            let precision = u8::try_from(proto.precision).ok().filter(|p| (1..=MAX_PRECISION).contains(p));
-            let scale = i8::try_from(proto.scale).ok().filter(|_| proto.scale <= proto.precision);
+            let precision = u8::try_from(proto.precision)
+                .ok()
+                .filter(|p| (1..=MAX_PRECISION).contains(p));
+            let scale = i8::try_from(proto.scale)
+                .ok()
+                .filter(|_| proto.scale <= proto.precision);
             match (precision, scale) {
                 (Some(precision), Some(scale)) => DataType::Decimal128(precision, scale),
                 _ => {
@@ -49,7 +53,13 @@ pub fn schema_to_arrow(proto: &plan::Schema) -> Result<SchemaRef, Unsupported> {
     let fields = proto
         .fields
         .iter()
-        .map(|field| Ok(Field::new(&field.name, required(field.r#type.as_ref(), &field.name)?, field.nullable)))
+        .map(|field| {
+            Ok(Field::new(
+                &field.name,
+                required(field.r#type.as_ref(), &field.name)?,
+                field.nullable,
+            ))
+        })
         .collect::<Result<Vec<_>, Unsupported>>()?;
     Ok(Arc::new(Schema::new(fields)))
 }
@@ -85,7 +95,11 @@ mod tests {
     use super::*;
 
     fn decimal(precision: u32, scale: u32) -> plan::DataType {
-        plan::DataType { id: TypeId::Decimal.into(), precision, scale }
+        plan::DataType {
+            id: TypeId::Decimal.into(),
+            precision,
+            scale,
+        }
     }
 
     #[test]
@@ -99,7 +113,14 @@ mod tests {
     #[test]
     fn an_unknown_type_is_refused() {
         for id in [0, 15, -1] {
-            assert!(to_arrow(&plan::DataType { id, precision: 0, scale: 0 }).is_err());
+            assert!(
+                to_arrow(&plan::DataType {
+                    id,
+                    precision: 0,
+                    scale: 0
+                })
+                .is_err()
+            );
         }
     }
 }

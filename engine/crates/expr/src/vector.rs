@@ -7,7 +7,7 @@ use arrow::{
     buffer::{BooleanBuffer, NullBuffer},
     datatypes::DataType,
 };
-use datafusion_common::{Result, ScalarValue, internal_err};
+use datafusion_common::{Result, internal_err};
 use datafusion_expr::ColumnarValue;
 
 use crate::SparkError;
@@ -56,7 +56,6 @@ pub(crate) fn argument(args: &[ColumnarValue], index: usize) -> Result<&Columnar
         None => internal_err!("argument {index} is missing"),
     }
 }
-
 
 /// `f` is total: it may also run on what lies under NULLs.
 pub(crate) fn unary<A, R>(args: &[ColumnarValue], rows: usize, f: impl Fn(A::Native) -> R::Native) -> Result<ArrayRef>
@@ -120,9 +119,7 @@ where
     let (left, right) = operands::<A, B>(args)?;
     let nulls = NullBuffer::union(left.nulls(rows).as_ref(), right.nulls(rows).as_ref());
     let values: Vec<R::Native> = match (&left, &right) {
-        (Operand::Array(a), Operand::Array(b)) => {
-            a.values().iter().zip(b.values()).map(|(a, b)| f(*a, *b)).collect()
-        }
+        (Operand::Array(a), Operand::Array(b)) => a.values().iter().zip(b.values()).map(|(a, b)| f(*a, *b)).collect(),
         (Operand::Array(a), Operand::One(Some(b))) => a.values().iter().map(|a| f(*a, *b)).collect(),
         (Operand::One(Some(a)), Operand::Array(b)) => b.values().iter().map(|b| f(*a, *b)).collect(),
         (Operand::One(Some(a)), Operand::One(Some(b))) => vec![f(*a, *b); rows],
@@ -188,9 +185,12 @@ pub(crate) fn compare<T: ArrowPrimitiveType>(
     let (left, right) = operands::<T, T>(args)?;
     let nulls = NullBuffer::union(left.nulls(rows).as_ref(), right.nulls(rows).as_ref());
     let values = match (&left, &right) {
-        (Operand::Array(a), Operand::Array(b)) => {
-            a.values().iter().zip(b.values()).map(|(a, b)| f(*a, *b)).collect::<BooleanBuffer>()
-        }
+        (Operand::Array(a), Operand::Array(b)) => a
+            .values()
+            .iter()
+            .zip(b.values())
+            .map(|(a, b)| f(*a, *b))
+            .collect::<BooleanBuffer>(),
         (Operand::Array(a), Operand::One(Some(b))) => a.values().iter().map(|a| f(*a, *b)).collect(),
         (Operand::One(Some(a)), Operand::Array(b)) => b.values().iter().map(|b| f(*a, *b)).collect(),
         (Operand::One(Some(a)), Operand::One(Some(b))) => std::iter::repeat_n(f(*a, *b), rows).collect(),
@@ -215,11 +215,6 @@ pub(crate) fn typed<T: ArrowPrimitiveType>(array: PrimitiveArray<T>, data_type: 
 /// NULL in every row.
 pub(crate) fn all_null(data_type: &DataType, rows: usize) -> ArrayRef {
     arrow::array::new_null_array(data_type, rows)
-}
-
-/// The literal's value in every row.
-pub(crate) fn spread(value: &ScalarValue, rows: usize) -> Result<ArrayRef> {
-    value.to_array_of_size(rows)
 }
 
 fn operands<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(args: &[ColumnarValue]) -> Result<(Operand<A>, Operand<B>)> {

@@ -49,8 +49,9 @@ impl Zone {
     pub(crate) fn offset_at(&self, micros: i64) -> i64 {
         match self {
             Self::Fixed(seconds) => *seconds,
-            Self::Region(tz) => naive(micros.div_euclid(MICROS_PER_SECOND))
-                .map_or(0, |utc| i64::from(tz.offset_from_utc_datetime(&utc).fix().local_minus_utc())),
+            Self::Region(tz) => naive(micros.div_euclid(MICROS_PER_SECOND)).map_or(0, |utc| {
+                i64::from(tz.offset_from_utc_datetime(&utc).fix().local_minus_utc())
+            }),
         }
     }
 
@@ -174,7 +175,13 @@ mod tests {
 
     #[test]
     fn offsets_as_java_reads_them() {
-        for (text, seconds) in [("+1", 3_600), ("-01:30", -5_400), ("+0530", 19_800), ("+1:5", 3_900), ("Z", 0)] {
+        for (text, seconds) in [
+            ("+1", 3_600),
+            ("-01:30", -5_400),
+            ("+0530", 19_800),
+            ("+1:5", 3_900),
+            ("Z", 0),
+        ] {
             assert_eq!(Zone::parse(text), Some(Zone::Fixed(seconds)), "{text}");
         }
         assert_eq!(Zone::parse("GMT+8"), Some(Zone::Fixed(28_800)));
@@ -189,7 +196,11 @@ mod tests {
         for year in [2026, 2099, 2500, 9999] {
             let july = calendar::days_from_civil(year, 7, 1) * calendar::MICROS_PER_DAY;
             let january = calendar::days_from_civil(year, 1, 10) * calendar::MICROS_PER_DAY;
-            assert_eq!((zone.offset_at(july), zone.offset_at(january)), (7_200, 3_600), "{year}");
+            assert_eq!(
+                (zone.offset_at(july), zone.offset_at(january)),
+                (7_200, 3_600),
+                "{year}"
+            );
         }
     }
 

@@ -5,7 +5,8 @@ use std::{fmt::Display, sync::Arc};
 use arrow::{
     array::{ArrayRef, ArrowNativeTypeOp, AsArray, BinaryArray, BooleanArray, PrimitiveArray},
     datatypes::{
-        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+        Int64Type,
     },
 };
 
@@ -39,7 +40,10 @@ fn from_boolean(info: &CastInfo<'_>) -> Built {
     fn numbers<T: ArrowPrimitiveType>(one: Option<T::Native>, zero: T::Native, to: DataType) -> Kernel {
         Arc::new(move |args, rows| {
             let truths = array(argument(args, 0)?, rows)?;
-            let values = truths.as_boolean().iter().map(|v| v.and_then(|v| if v { one } else { Some(zero) }));
+            let values = truths
+                .as_boolean()
+                .iter()
+                .map(|v| v.and_then(|v| if v { one } else { Some(zero) }));
             Ok(typed(values.collect::<PrimitiveArray<T>>(), &to))
         })
     }
@@ -72,7 +76,11 @@ where
     macro_rules! narrow {
         ($to:ty, $native:ty) => {
             if info.strict() {
-                checked::<T, $to>(info, |v| <$native>::try_from(Into::<i64>::into(v)).ok(), |v| v.to_string())
+                checked::<T, $to>(
+                    info,
+                    |v| <$native>::try_from(Into::<i64>::into(v)).ok(),
+                    |v| v.to_string(),
+                )
             } else {
                 Arc::new(|args, rows| unary::<T, $to>(args, rows, |v| Into::<i64>::into(v) as $native))
             }
@@ -207,9 +215,7 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
                     move |v| format!("{}BD", plain(v, scale)),
                 )
             } else {
-                Arc::new(move |args, rows| {
-                    unary::<Decimal128Type, $to>(args, rows, |v| (v / unit) as i64 as $native)
-                })
+                Arc::new(move |args, rows| unary::<Decimal128Type, $to>(args, rows, |v| (v / unit) as i64 as $native))
             }
         };
     }
@@ -229,9 +235,9 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
         DataType::Float32 => Arc::new(move |args, rows| {
             unary::<Decimal128Type, Float32Type>(args, rows, |v| format!("{v}e-{scale}").parse().unwrap_or(f32::NAN))
         }),
-        DataType::Float64 => Arc::new(move |args, rows| {
-            unary::<Decimal128Type, Float64Type>(args, rows, |v| double_of(v, scale))
-        }),
+        DataType::Float64 => {
+            Arc::new(move |args, rows| unary::<Decimal128Type, Float64Type>(args, rows, |v| double_of(v, scale)))
+        }
         DataType::Decimal128(precision, to_scale) => decimal::change(scale, *precision, *to_scale, info.raises()),
         _ => return Err(info.unsupported()),
     })

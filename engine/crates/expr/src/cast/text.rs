@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray, StringBuilder},
     datatypes::{
-        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-        Int64Type, TimestampMicrosecondType,
+        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+        Int32Type, Int64Type, TimestampMicrosecondType,
     },
 };
 use datafusion_common::Result;
@@ -32,13 +32,26 @@ struct Style {
 }
 
 pub(crate) fn to_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
-    let style = Style { plain_decimals: info.strict(), pretty: false };
+    let style = Style {
+        plain_decimals: info.strict(),
+        pretty: false,
+    };
     text_kernel(info.from, info.zone, style).ok_or_else(|| info.unsupported())?
 }
 
 pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
-    let ([from], DataType::Utf8) = (call.types, call.ret) else { return Err(call.bad_types()) };
-    text_kernel(from, call.zone, Style { plain_decimals: true, pretty: true }).ok_or_else(|| call.bad_types())?
+    let ([from], DataType::Utf8) = (call.types, call.ret) else {
+        return Err(call.bad_types());
+    };
+    text_kernel(
+        from,
+        call.zone,
+        Style {
+            plain_decimals: true,
+            pretty: true,
+        },
+    )
+    .ok_or_else(|| call.bad_types())?
 }
 
 fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kernel, Unsupported>> {
@@ -67,9 +80,7 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
             })
         }
         DataType::Date32 => primitive::<Date32Type>(style, |v, out| format::date(v.into(), out)),
-        DataType::Timestamp(_, None) => {
-            primitive::<TimestampMicrosecondType>(style, format::local_timestamp)
-        }
+        DataType::Timestamp(_, None) => primitive::<TimestampMicrosecondType>(style, format::local_timestamp),
         DataType::Timestamp(_, Some(_)) => {
             let zone = match Zone::of(zone) {
                 Ok(zone) => zone,
@@ -93,7 +104,10 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
                 }
                 // Spark keeps the bytes as they are; an Arrow string cannot.
                 let text = std::str::from_utf8(v).map_err(|_| {
-                    SparkError::new("MALFORMED_UTF8", "A binary value that is not valid UTF-8 was cast to a string.")
+                    SparkError::new(
+                        "MALFORMED_UTF8",
+                        "A binary value that is not valid UTF-8 was cast to a string.",
+                    )
                 })?;
                 out.push_str(text);
                 Ok(())
@@ -162,7 +176,12 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
             Arc::new(move |args, rows| {
                 let texts = array(argument(args, 0)?, rows)?;
                 let parsed = texts.as_string::<i32>().iter().map(|text| match text {
-                    Some(text) => settle(text, parse::boolean(text).ok_or(Refused::Invalid), raises, &DataType::Boolean),
+                    Some(text) => settle(
+                        text,
+                        parse::boolean(text).ok_or(Refused::Invalid),
+                        raises,
+                        &DataType::Boolean,
+                    ),
                     None => Ok(None),
                 });
                 Ok(Arc::new(parsed.collect::<Result<BooleanArray, SparkError>>()?) as ArrayRef)
@@ -191,12 +210,10 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
             })
         }
         DataType::Date32 => read::<Date32Type>(info, |t| parse::date(t).ok_or(Refused::Invalid)),
-        DataType::Timestamp(_, None) => {
-            read::<TimestampMicrosecondType>(info, |text| match parse::timestamp(text) {
-                Some(Timestamp::Local(local, _)) => Ok(local),
-                Some(Timestamp::TimeOnly) | None => Err(Refused::Invalid),
-            })
-        }
+        DataType::Timestamp(_, None) => read::<TimestampMicrosecondType>(info, |text| match parse::timestamp(text) {
+            Some(Timestamp::Local(local, _)) => Ok(local),
+            Some(Timestamp::TimeOnly) | None => Err(Refused::Invalid),
+        }),
         DataType::Timestamp(_, Some(_)) => {
             let zone = info.zone()?;
             read::<TimestampMicrosecondType>(info, move |text| match parse::timestamp(text) {
@@ -218,7 +235,9 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
 }
 
 fn integer<T: TryFrom<i64>>(text: &str, strict: bool) -> Result<T, Refused> {
-    parse::long(text, !strict).and_then(|v| T::try_from(v).ok()).ok_or(Refused::Invalid)
+    parse::long(text, !strict)
+        .and_then(|v| T::try_from(v).ok())
+        .ok_or(Refused::Invalid)
 }
 
 fn float<T>(parsed: Float<T>) -> Result<T, Refused> {

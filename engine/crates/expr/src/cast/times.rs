@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, PrimitiveArray},
     datatypes::{
-        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-        Int64Type, TimestampMicrosecondType as Micros,
+        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+        Int32Type, Int64Type, TimestampMicrosecondType as Micros,
     },
 };
 
@@ -25,9 +25,7 @@ type Built = Result<Kernel, Unsupported>;
 pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
     match (info.from, info.to) {
         (DataType::Date32, DataType::Timestamp(_, None)) => Ok(instant::<Date32Type>(info, midnight(Zone::UTC))),
-        (DataType::Date32, DataType::Timestamp(_, Some(_))) => {
-            Ok(instant::<Date32Type>(info, midnight(info.zone()?)))
-        }
+        (DataType::Date32, DataType::Timestamp(_, Some(_))) => Ok(instant::<Date32Type>(info, midnight(info.zone()?))),
         (DataType::Timestamp(_, None), DataType::Date32) => Ok(day(Zone::UTC)),
         (DataType::Timestamp(_, Some(_)), DataType::Date32) => Ok(day(info.zone()?)),
         (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => {
@@ -62,7 +60,9 @@ fn midnight(zone: Zone) -> impl Fn(i32) -> Option<i64> {
 
 fn day(zone: Zone) -> Kernel {
     Arc::new(move |args, rows| {
-        unary::<Micros, Date32Type>(args, rows, |micros| zone.to_local(micros).div_euclid(MICROS_PER_DAY) as i32)
+        unary::<Micros, Date32Type>(args, rows, |micros| {
+            zone.to_local(micros).div_euclid(MICROS_PER_DAY) as i32
+        })
     })
 }
 
@@ -89,15 +89,16 @@ fn from_timestamp(info: &CastInfo<'_>) -> Built {
         DataType::Float32 => Arc::new(|args, rows| {
             unary::<Micros, Float32Type>(args, rows, |v| (v as f64 / MICROS_PER_SECOND as f64) as f32)
         }),
-        DataType::Float64 => Arc::new(|args, rows| {
-            unary::<Micros, Float64Type>(args, rows, |v| v as f64 / MICROS_PER_SECOND as f64)
-        }),
+        DataType::Float64 => {
+            Arc::new(|args, rows| unary::<Micros, Float64Type>(args, rows, |v| v as f64 / MICROS_PER_SECOND as f64))
+        }
         DataType::Decimal128(precision, scale) => {
             let (precision, scale, to, raises) = (*precision, *scale, info.to.clone(), info.raises());
             Arc::new(move |args, rows| {
                 let failure = |v: i64| out_of_range(&plain(v.into(), 6), precision, scale);
                 let f = |v: i64| to_precision(v.into(), 6, precision, scale);
-                let out = try_unary::<Micros, Decimal128Type>(args, rows, f, if raises { Some(&failure) } else { None })?;
+                let out =
+                    try_unary::<Micros, Decimal128Type>(args, rows, f, if raises { Some(&failure) } else { None })?;
                 Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &to))
             })
         }
@@ -127,10 +128,9 @@ fn to_timestamp(info: &CastInfo<'_>) -> Built {
             // The low 64 bits of the whole microseconds, as Java's longValue.
             instant::<Decimal128Type>(info, move |v| {
                 let whole = (v / unit).wrapping_mul(1_000_000);
-                let rest = (v % unit).checked_mul(1_000_000).map_or_else(
-                    || (double_of(v % unit, scale) * 1e6) as i128,
-                    |micros| micros / unit,
-                );
+                let rest = (v % unit)
+                    .checked_mul(1_000_000)
+                    .map_or_else(|| (double_of(v % unit, scale) * 1e6) as i128, |micros| micros / unit);
                 Some(whole.wrapping_add(rest) as i64)
             })
         }
@@ -156,7 +156,10 @@ where
     Arc::new(move |args, rows| {
         let failure = |v: T::Native| match always {
             true => SparkError::new("ARITHMETIC_OVERFLOW", "long overflow"),
-            false => SparkError::new("CAST_INVALID_INPUT", format!("The value {v:?} cannot be cast to \"TIMESTAMP\".")),
+            false => SparkError::new(
+                "CAST_INVALID_INPUT",
+                format!("The value {v:?} cannot be cast to \"TIMESTAMP\"."),
+            ),
         };
         let out = try_unary::<T, Micros>(args, rows, &f, if raises || always { Some(&failure) } else { None })?;
         Ok(typed(out.as_primitive::<Micros>().clone(), &to))

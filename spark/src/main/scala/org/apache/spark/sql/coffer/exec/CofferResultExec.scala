@@ -6,8 +6,9 @@ import com.google.protobuf.ByteString
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.plan.ResultPlan
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
@@ -16,6 +17,7 @@ import org.apache.spark.sql.coffer.task.SealedRDD
 import org.apache.spark.sql.coffer.wire.OpenedResult
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.types.StructType
 
 /**
  * The stage whose rows go home. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
@@ -106,8 +108,12 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
     fragment.toBuilder.setRoot(Node.newBuilder.setId(root.getId + 1).setLimit(limit)).build()
   }
 
-  private def rows(opened: OpenedResult): Iterator[InternalRow] =
-    ArrowRows.of(opened, output, () => opened.close())
+  private def rows(opened: OpenedResult): Iterator[InternalRow] = output match {
+    // Scalar subqueries that the optimizer merged: the struct's fields come home as columns (ResultPlan.struct).
+    case Seq(AttributeReference(_, struct: StructType, _, _)) =>
+      ArrowRows.of(opened, DataTypeUtils.toAttributes(struct), () => opened.close()).map(row => InternalRow(row))
+    case _ => ArrowRows.of(opened, output, () => opened.close())
+  }
 
   private def counted[T <: Array[InternalRow]](rows: T): T = {
     metrics("numOutputRows").add(rows.length.toLong)

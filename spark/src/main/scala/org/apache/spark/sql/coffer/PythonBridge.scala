@@ -1,0 +1,32 @@
+package org.apache.spark.sql.coffer
+
+import org.apache.spark.api.python.PythonRDD
+import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferRootExec, SealedPlans}
+import org.apache.spark.sql.execution.SQLExecution
+
+/** What the Python package asks of this JVM. */
+object PythonBridge {
+
+  /** Whether a query reads a sealed table. */
+  def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
+
+  /**
+   * Serves the result as one Arrow IPC stream on a local socket, as Spark serves its own to Python: address, secret, and the server, whose
+   * `getResult` throws what went wrong.
+   */
+  def collectArrow(df: Dataset[_]): Array[Any] = {
+    val query = df.queryExecution
+    PythonRDD.serveToStream("serve-coffer-arrow") { out =>
+      SQLExecution.withNewExecutionId(query, Some("collectArrow")) {
+        val plan = query.executedPlan
+        plan.resetMetrics()
+        val stream = plan match {
+          case root: CofferRootExec => root.collectArrow()
+          case local => ArrowRows.stream(local.executeCollect().iterator, local.output, query.sparkSession.sessionState.conf)
+        }
+        stream.foreach(out.write)
+      }
+    }
+  }
+}

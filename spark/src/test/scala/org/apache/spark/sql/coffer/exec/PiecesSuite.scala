@@ -1,0 +1,96 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.util.{Base64, Properties}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.SparkException
+import org.apache.spark.sql.coffer.proto.wire.TableInfo
+import org.apache.spark.sql.coffer.source.CofferScan
+import org.apache.spark.sql.coffer.source.CofferScan.Slice
+import org.apache.spark.sql.coffer.task.{Commits, CofferTaskException, MapCommit}
+
+/** The parts of sealed plans that need neither Spark nor engines. */
+class PiecesSuite extends AnyFunSuite {
+
+  test("a sealed job takes along only what scheduling needs") {
+    val before = new Properties()
+    Seq(
+      "spark.job.description" -> "SELECT secret FROM t WHERE name = 'Eve'",
+      "callSite.short" -> "collect at Secret.scala:1",
+      "callSite.long" -> "at Secret.main",
+      "spark.sql.shuffle.partitions" -> "7",
+      "spark.rdd.scope" -> "{}",
+      "user.note" -> "Eve",
+      "spark.jobGroup.id" -> "Eve's group",
+      "spark.sql.execution.id" -> "12",
+      "spark.scheduler.pool" -> "fast",
+      "spark.job.interruptOnCancel" -> "true").foreach { case (k, v) => before.setProperty(k, v) }
+    val after = NeutralJob.clean(before)
+    assert(!after.toString.contains("Eve") && !after.toString.contains("Secret") && !after.toString.contains("SELECT"))
+    assert(after.getProperty("spark.sql.execution.id") == "12")
+    assert(after.getProperty("spark.scheduler.pool") == "fast")
+    assert(after.getProperty("spark.job.interruptOnCancel") == "true")
+    assert(after.getProperty("spark.jobGroup.id").matches("[0-9a-f]{16}"))
+    assert(after.getProperty("spark.sql.shuffle.partitions") == null)
+    assert(after.getProperty("spark.rdd.scope") == null)
+  }
+
+  private def table(groups: Int*): TableInfo = {
+    val info = TableInfo.newBuilder
+    groups.foreach { n =>
+      val file = TableInfo.FileInfo.newBuilder
+      (0 until n).foreach(_ =>
+        file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
+      info.addFiles(file)
+    }
+    info.build()
+  }
+
+  private def groups(tasks: Seq[Seq[Slice]]): Seq[(Int, Int)] =
+    tasks.flatten.flatMap(s => (s.first until s.end).map(s.file -> _))
+
+  test("scan tasks hold each row group once, as many tasks as cores if there are as many groups") {
+    for (files <- Seq(Seq(1), Seq(8), Seq(3, 5), Seq(1, 1, 1), Seq(0, 2)); cores <- 1 to 9) {
+      val tasks = CofferScan.plan(table(files: _*), 1000L * files.sum, cores, 1L << 40)
+      val all = files.zipWithIndex.flatMap { case (n, f) => (0 until n).map(f -> _) }
+      assert(groups(tasks) == all, s"$files on $cores")
+      assert(tasks.size == math.min(cores, files.sum), s"$files on $cores")
+      assert(tasks.forall(_.nonEmpty))
+    }
+  }
+
+  test("scan tasks follow the target size when it asks for more of them; an empty table has one empty task") {
+    assert(CofferScan.plan(table(8), 8000, 1, 1000).size == 8)
+    assert(CofferScan.plan(table(8), 8000, 1, 4000).size == 2)
+    assert(CofferScan.plan(table(), 0, 4, 1000) == Seq(Nil))
+    assert(CofferScan.plan(table(4, 4), 8000, 2, 1L << 40) == Seq(Seq(Slice(0, 0, 4)), Seq(Slice(1, 0, 4))))
+    assert(CofferScan.plan(table(1, 1), 2000, 1, 1L << 40) == Seq(Seq(Slice(0, 0, 1), Slice(1, 0, 1))))
+  }
+
+  test("commits are kept by the id of the output that Spark registers, duplicates of a map side by side") {
+    val driver = new Commits
+    val task1 = new Commits
+    task1.add(MapCommit(10L, 0, Array(1), Array.emptyByteArray))
+    val speculative = new Commits
+    speculative.add(MapCommit(11L, 0, Array(2), Array.emptyByteArray))
+    driver.merge(task1)
+    driver.merge(speculative)
+    assert(driver.value.keySet == Set(10L, 11L))
+    assert(driver.copyAndReset().isZero)
+    assert(!driver.isZero)
+  }
+
+  test("a sealed error is found by its text through any chain of causes, and nothing else is taken for one") {
+    val bytes = Array[Byte](1, 2, 3)
+    val task = new CofferTaskException("failed", 7, 3, Base64.getEncoder.encodeToString(bytes))
+    val wrapped = new SparkException("Job aborted", new RuntimeException("x", task))
+    val found = CofferTaskException.find(wrapped).get
+    assert((found.code, found.stage, found.partition) == (("failed", 7, 3)))
+    assert(found.error.sameElements(bytes))
+    val byText = new SparkException(s"Job aborted due to stage failure: Lost task: ${task.getMessage}\n\tat …")
+    assert(CofferTaskException.find(byText).exists(_.error.sameElements(bytes)))
+    assert(CofferTaskException.find(new SparkException("[COFFER_TASK] stage x")).isEmpty)
+    assert(CofferTaskException.find(new RuntimeException(null: String)).isEmpty)
+  }
+}

@@ -31,7 +31,7 @@ private[coffer] final case class CheckSupport(session: SparkSession) extends Rul
 
 private[coffer] object CheckSupport {
   def check(plan: SparkPlan): Unit = {
-    val reasons = Support.check(plan, TableLeaves)
+    val reasons = Support.check(plan, PlannedLeaves)
     if (reasons.nonEmpty) throw CofferQuery.refusal(reasons.map(_.message))
   }
 }

@@ -50,7 +50,7 @@ object DeserializationFilter extends Logging {
     "java.net.Inet6Address", "java.net.InetSocketAddress", "java.sql.Date", "java.sql.Timestamp", "java.sql.Time")
   private val exceptionPackages = Seq("java.io.", "java.net.", "java.nio.", "java.sql.", "io.netty.", "org.apache.hadoop.")
   // Holders that call code which a stream names, whatever package they are in. SerializableWritable makes any Hadoop Writable.
-  private val denied = Seq("java.lang.ProcessBuilder", "java.lang.Runtime", "scala.sys.", "scala.tools.",
+  private val denied = Seq("scala.sys.", "scala.tools.",
     "org.apache.spark.SerializableWritable", "org.apache.spark.sql.hive.")
   // With a local master tasks run in this JVM: closures and the shell's classes are read back here.
   private val localPrefixes =

@@ -17,6 +17,14 @@ object TableLeaves extends LeafResolver {
   }
 }
 
+/** For checking plans of which parts are planned already: stages that AQE has written, subqueries without AQE. */
+object PlannedLeaves extends FragmentLeaves(identity) {
+  override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
+    case root: CofferRootExec => Some(InputLeaf(root, root.output, () => 1))
+    case other => super.leaf(other)
+  }
+}
+
 object SealedScan {
   def unapply(plan: SparkPlan): Option[(BatchScanExec, CofferScan)] = plan match {
     case b: BatchScanExec =>
@@ -48,7 +56,7 @@ object ShuffleRead {
 }
 
 /** Tables and shuffles: for one fragment. `input` gives the node that stands now for a leaf of the template. */
-final class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver {
+sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver {
   override def leaf(plan: SparkPlan): Option[Leaf] = TableLeaves.leaf(plan).orElse {
     input(plan) match {
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelat
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.exec.SealedPlans
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedPlans}
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -51,6 +51,10 @@ object SealedQueries extends (LogicalPlan => Unit) {
     "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
 
   private def query(plan: LogicalPlan): Unit = {
+    plan.foreach {
+      case _: DeserializeToObject | _: ObjectConsumer | _: ObjectProducer => throw CofferFragmentExec.noRows
+      case _ =>
+    }
     val reasons = plan.collectWithSubqueries { case node => leaf(node).toSeq ++ node.expressions.flatMap(foreign) }
     reasons.flatten.distinct match {
       case Nil => ()

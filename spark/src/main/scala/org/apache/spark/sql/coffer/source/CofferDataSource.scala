@@ -84,7 +84,7 @@ object CofferTable {
     "writing sealed tables from Spark is not there yet: it comes with the next issue",
     "use `coffer encrypt SOURCE DESTINATION`")
 
-  private[source] def dataType(t: ProtoType): DataType = t.getId match {
+  private[coffer] def dataType(t: ProtoType): DataType = t.getId match {
     case TypeId.NULL => NullType
     case TypeId.BOOLEAN => BooleanType
     case TypeId.BYTE => ByteType

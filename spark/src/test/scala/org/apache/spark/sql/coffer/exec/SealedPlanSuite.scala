@@ -1,0 +1,282 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.coffer.{CofferException, PythonBridge}
+import org.apache.spark.sql.coffer.fake.{FakeClientEngine, FakeEngine}
+import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Fragment, Partitioning, Schema, TypeId}
+import org.apache.spark.sql.coffer.proto.wire.TableInfo
+import org.apache.spark.sql.functions.{col, udf}
+import org.apache.spark.util.Utils
+
+/** Sealed plans in Spark itself, with engines that only check what they are handed. */
+class SealedPlanSuite extends AnyFunSuite with BeforeAndAfterAll {
+  private var folder: Path = _
+  private var client: FakeClientEngine = _
+  private var engine: FakeEngine = _
+  private var spark: SparkSession = _
+
+  private def table: TableInfo = {
+    def field(name: String, id: TypeId) =
+      Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
+    val info = TableInfo.newBuilder.setHandle(1).setTableId("aa").setVersion(1).setRows(60).setBytes(6000)
+      .setSchema(
+        Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
+          .addFields(field("s", TypeId.STRING)))
+    (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
+    (0 until 2).foreach { _ =>
+      val file = TableInfo.FileInfo.newBuilder
+      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
+      info.addFiles(file)
+    }
+    info.build()
+  }
+
+  override protected def beforeAll(): Unit = {
+    super.beforeAll()
+    folder = Files.createTempDirectory("coffer-fake")
+    client = new FakeClientEngine(folder, Map("/sealed/t" -> table))
+    engine = new FakeEngine(folder)
+    spark = SparkSession.builder()
+      .master("local[2, 3]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
+      .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
+      .config("spark.coffer.client.path", client.binary.toString)
+      .config("spark.coffer.engine.path", engine.binary.toString)
+      .config("spark.sql.shuffle.partitions", "5")
+      .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
+      .getOrCreate()
+    spark.read.format("coffer").load("/sealed/t").createOrReplaceTempView("t")
+  }
+
+  override protected def afterAll(): Unit = {
+    try if (spark != null) spark.stop()
+    finally {
+      Seq(client, engine).filter(_ != null).foreach(_.close())
+      Utils.deleteRecursively(folder.toFile)
+      super.afterAll()
+    }
+  }
+
+  private def refused(code: String)(body: => Any): CofferException = {
+    def ours(e: Throwable): Option[CofferException] =
+      Iterator.iterate(e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException => c }
+    val e = intercept[Exception](body)
+    val found = ours(e).getOrElse(fail(s"not refused by us", e))
+    assert(found.code == code, found.getMessage)
+    assert(found.hint.nonEmpty)
+    found
+  }
+
+  test("a scan becomes one fragment whose tasks hold each row group once") {
+    val df = spark.sql("SELECT v FROM t WHERE k > 41")
+    assert(df.collect().length == 2)
+    val stage = client.stages.asScala.last
+    assert(stage.getTasksList.asScala.flatMap(_.getSlicesList.asScala).map(s => s.getEndRowGroup - s.getFirstRowGroup).sum == 6)
+    assert(stage.getScansList.asScala.flatMap(_.getColumnsList.asScala).toSet == Set("k", "v"))
+  }
+
+  Seq("true", "false").foreach { aqe =>
+    def withAqe[T](body: => T): T = {
+      spark.conf.set("spark.sql.adaptive.enabled", aqe)
+      try body
+      finally spark.conf.unset("spark.sql.adaptive.enabled")
+    }
+
+    test(s"aggregates, sorts, limits, repartitions run through sealed exchanges (adaptive: $aqe)") {
+      withAqe {
+        Seq(
+          "SELECT s, sum(v) FROM t GROUP BY s",
+          "SELECT count(*) FROM t",
+          "SELECT count(DISTINCT s), sum(v) FROM t",
+          "SELECT s, sum(v) x FROM t GROUP BY s ORDER BY x DESC",
+          "SELECT s, k FROM t ORDER BY k LIMIT 3",
+          "SELECT s FROM t UNION ALL SELECT s FROM t",
+          "SELECT /*+ REPARTITION(3) */ s FROM t",
+          "SELECT /*+ REPARTITION(3, s) */ s FROM t",
+          "SELECT /*+ REPARTITION_BY_RANGE(3, k) */ s FROM t",
+          "SELECT /*+ REBALANCE */ s FROM t",
+          "SELECT k FROM t WHERE v > (SELECT avg(v) FROM t)",
+          "SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP BY x",
+          "SELECT s, sum(v) FROM t GROUP BY s UNION ALL SELECT s, sum(v) FROM t GROUP BY s").foreach { sql =>
+          val df = spark.sql(sql)
+          assert(df.collect().nonEmpty, sql)
+          // A second run is a result stage of its own over the same shuffles.
+          assert(df.collect().nonEmpty, sql)
+        }
+      }
+    }
+
+    test(s"every way home is served: take, tail, head, show, count, isEmpty, the local iterator (adaptive: $aqe)") {
+      withAqe {
+        Seq("SELECT s, k FROM t", "SELECT s, sum(v) FROM t GROUP BY s", "SELECT s FROM t ORDER BY s").foreach { sql =>
+          def df: DataFrame = spark.sql(sql)
+          assert(df.take(1).length == 1)
+          assert(df.tail(1).length == 1)
+          assert(df.head() != null)
+          assert(df.limit(1).collect().nonEmpty)
+          assert(!df.isEmpty)
+          df.count()
+          df.show()
+          assert(df.toLocalIterator().asScala.nonEmpty)
+        }
+      }
+    }
+  }
+
+  test("the last ORDER BY sorts in the tasks and merges at home: no range exchange, no sampling") {
+    val before = client.bounds.size
+    val df = spark.sql("SELECT s, sum(v) x FROM t GROUP BY s ORDER BY x")
+    df.collect()
+    assert(client.bounds.size == before)
+    val opened = client.opened.asScala.last
+    val finish = Fragment.parseFrom(opened.getFinish)
+    assert(finish.toString.contains("merge"))
+  }
+
+  test("a range exchange samples first and pins its bounds") {
+    val before = client.bounds.size
+    spark.sql("SELECT /*+ REPARTITION_BY_RANGE(3, k) */ s, k FROM t").collect()
+    assert(client.bounds.size == before + 1)
+    val picked = client.bounds.asScala.last
+    assert(picked.getPartitions == 3 && picked.getKeysCount == 1 && picked.getSamplesCount == picked.getSampledPartitions)
+    val ranged = client.stages.asScala.filter(s =>
+      s.getSession == picked.getSession &&
+        Fragment.parseFrom(s.getFragment).getSink.getShuffle.getKindCase == Partitioning.KindCase.RANGE)
+    assert(ranged.exists(_.getObjectsList.asScala.map(_.intValue).contains(picked.getBoundsId)))
+  }
+
+  test("a scalar subquery's value is sealed once and pinned by the fragments that name it") {
+    val before = client.values.size
+    spark.sql("SELECT k FROM t WHERE v > (SELECT max(v) FROM t)").collect()
+    assert(client.values.size == before + 1)
+  }
+
+  test("the result comes as Arrow") {
+    val df = spark.sql("SELECT k, s FROM t").asInstanceOf[org.apache.spark.sql.classic.DataFrame]
+    assert(PythonBridge.isSealed(df))
+    assert(!PythonBridge.isSealed(spark.range(3).toDF()))
+    df.queryExecution.executedPlan match {
+      case root: CofferRootExec =>
+        val bytes = root.collectArrow().flatten.toArray
+        assert(bytes.nonEmpty)
+        assert(ArrowRows.of(Iterator(bytes), root.output, () => ()).size == 2)
+      case other => fail(s"the root is ${other.nodeName}")
+    }
+  }
+
+  test("an engine without keys gets them by way of the driver") {
+    engine.needKeys = true
+    val before = engine.released.get
+    try spark.sql("SELECT k FROM t").collect()
+    finally engine.needKeys = false
+    assert(engine.released.get > before)
+  }
+
+  test("a task that failed is repeated with the list of attempts that counts now; one that goes on failing says why") {
+    val df = spark.sql("SELECT s, sum(v) FROM t GROUP BY s")
+    df.collect()
+    // Stages are numbered by the session: the shuffle is 1, runs of the result follow.
+    engine.failures.put((3, 0), 1)
+    df.collect()
+    val again = engine.starts.asScala.filter(s => s.getStage == 3 && s.getPartition == 0)
+    assert(again.exists(_.getSealedObjectsList.asScala.exists(_.toStringUtf8 == "attempts")))
+    engine.failures.put((4, 0), 100)
+    val e = intercept[CofferQueryException](df.collect())
+    engine.failures.clear()
+    // Empty errors are told by their place only; this one was not empty or the client would not have opened it.
+    assert(e.getCondition == "DIVIDE_BY_ZERO" && e.getMessage.startsWith("[DIVIDE_BY_ZERO]"))
+  }
+
+  test("ways that would open rows on executors are refused before a task starts") {
+    val df = spark.sql("SELECT k, s FROM t")
+    val before = engine.tasks.get
+    refused("COFFER_ROWS_ON_EXECUTORS")(df.rdd.count())
+    refused("COFFER_ROWS_ON_EXECUTORS")(df.foreach((_: Row) => ()))
+    refused("COFFER_PLAINTEXT_SINK")(df.write.parquet(folder.resolve("out").toString))
+    refused("COFFER_PLAINTEXT_SINK")(df.write.format("noop").mode("overwrite").save())
+    refused("COFFER_PLAINTEXT_SINK")(df.write.csv(folder.resolve("out").toString))
+    refused("COFFER_PLAINTEXT_SINK")(df.write.saveAsTable("plain"))
+    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CREATE TABLE plain USING parquet AS SELECT * FROM t"))
+    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CACHE TABLE c AS SELECT * FROM t"))
+    assert(engine.tasks.get == before)
+    assert(!Files.exists(folder.resolve("out")))
+  }
+
+  test("cached sealed data is refused") {
+    val df = spark.sql("SELECT k + 1 AS cached FROM t").cache()
+    try assert(intercept[Exception](df.collect()).getMessage != null)
+    finally df.unpersist()
+  }
+
+  test("what is foreign beside sealed tables is refused at analysis, with its reason") {
+    val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(Row(1L))).map(identity), spark.range(1).toDF("k").schema)
+    rows.createOrReplaceTempView("rows")
+    spark.range(5).createOrReplaceTempView("numbers")
+    val twice = udf((x: Long) => 2 * x)
+    val sealedTable = spark.table("t")
+    refused("COFFER_UNSUPPORTED")(sealedTable.select(twice(col("k")))).getMessage.contains("user-defined")
+    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM t UNION ALL SELECT k FROM rows"))
+    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM t UNION ALL SELECT id FROM numbers"))
+    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT id FROM numbers WHERE id > (SELECT max(k) FROM t)"))
+  }
+
+  test("an unsupported operator is named at planning, before a task starts") {
+    val before = engine.tasks.get
+    val e = refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k, rank() OVER (ORDER BY v) FROM t").collect())
+    assert(e.getMessage.contains("Window"))
+    assert(engine.tasks.get == before)
+  }
+
+  test("a table in the catalog, by location and by option, and its statistics") {
+    spark.sql("CREATE TABLE named USING coffer LOCATION '/sealed/t'")
+    try {
+      assert(spark.table("named").schema.fieldNames.toSeq == Seq("k", "v", "s"))
+      assert(spark.sql("SELECT k FROM named").collect().length == 2)
+      assert(spark.table("named").queryExecution.optimizedPlan.stats.rowCount.contains(BigInt(60)))
+      spark.sql("DESCRIBE TABLE named").collect()
+    } finally spark.sql("DROP TABLE named")
+  }
+
+  test("writing sealed tables is refused with what to use, and so is a table that is none") {
+    refused("COFFER_WRITE")(spark.sql("INSERT INTO t SELECT * FROM t"))
+    val e = intercept[CofferException](spark.read.format("coffer").load("/sealed/nothing"))
+    assert(e.code == "COFFER_NO_TABLE")
+    refused("COFFER_NO_PATH")(spark.read.format("coffer").load())
+  }
+
+  test("EXPLAIN lists the fragments and says that evidence is simulated") {
+    val df = spark.sql("SELECT s, sum(v) FROM t GROUP BY s")
+    df.collect()
+    val text = df.queryExecution.explainString(org.apache.spark.sql.execution.ExplainMode.fromString("simple"))
+    assert(text.contains("Extended Information (Coffer)"))
+    assert(text.contains("SIMULATED"))
+    assert(text.contains("fragment → shuffle HashPartitioning") && text.contains("fragment → result"))
+  }
+
+  test("plans without sealed tables are Spark's own") {
+    val df = spark.range(10).selectExpr("id % 3 AS k").groupBy("k").count()
+    assert(df.collect().length == 3)
+    assert(!df.queryExecution.executedPlan.toString.contains("Coffer"))
+  }
+
+  test("a session ends when its query's plan is no longer reachable") {
+    val before = client.ended.size
+    def run(): Unit = spark.sql("SELECT s, max(v) FROM t GROUP BY s").collect()
+    run()
+    val deadline = System.nanoTime() + 30L * 1000 * 1000 * 1000
+    while (client.ended.size == before && System.nanoTime() < deadline) {
+      System.gc()
+      java.util.concurrent.locks.LockSupport.parkNanos(50L * 1000 * 1000)
+    }
+    assert(client.ended.size > before)
+  }
+}

@@ -61,11 +61,18 @@ private[coffer] object SealStages extends ColumnarRule {
     case _ if !SealedPlans.sealedNow(plan) => plan
     // Rows that are at the driver already, and stay there.
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
-    case _ if marked(plan) => CofferResultExec(fragment(plan))
+    case _ if marked(plan) => linked(CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case _ =>
       CheckSupport.check(plan)
       CofferRootExec(CofferResultExec(fragment(withExchanges(RootSort.rewrite(plan)))), CofferQuery.create())
+  }
+
+  /** AQE wants to know what a stage stands for, each time that it runs. */
+  private def linked(node: SparkPlan, of: SparkPlan): SparkPlan = {
+    of.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
+      .foreach(node.setTagValue(SparkPlan.LOGICAL_PLAN_TAG, _))
+    node
   }
 
   /** Without AQE the whole plan is here at once: exchanges from the bottom up. */

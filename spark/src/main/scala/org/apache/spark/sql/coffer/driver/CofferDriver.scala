@@ -105,18 +105,18 @@ object CofferDriver extends Logging {
     val application = s"coffer-${UUID.randomUUID}"
     val binary =
       EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
-    val arguments = conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
+    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
     val process = EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
     try {
-      val client = new ClientEngine(process.address, () => process.epitaph)
-      val welcome = client.hello(
-        Hello.newBuilder
-          .setProtocol(CofferConf.PROTOCOL)
-          .setApplication(application)
-          .setClusterDeployMode(sc.deployMode == "cluster")
-          .setLocalMaster(CofferConf.isLocal(conf))
-          .build())
+      val greeting = Hello.newBuilder
+        .setProtocol(CofferConf.PROTOCOL)
+        .setApplication(application)
+        .setClusterDeployMode(sc.deployMode == "cluster")
+        .setLocalMaster(CofferConf.isLocal(conf))
+        .build()
+      val client = new ClientEngine(process.address, greeting, () => process.epitaph)
+      val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       running = Some(driver)
       driver

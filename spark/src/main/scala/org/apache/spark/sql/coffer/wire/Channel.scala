@@ -50,7 +50,7 @@ final case class Message(kind: Int, payload: ByteBuffer) {
  * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire.proto`). The length counts type and payload; it is
  * checked before anything is allocated. One thread at a time; an interrupted thread closes the channel, which is the protocol's cancel.
  */
-final class Channel private (socket: SocketChannel, val peer: Address) extends Closeable {
+final class Channel private (socket: SocketChannel, val peer: Address, longest: Long) extends Closeable {
   import Channel._
 
   private val header = ByteBuffer.allocate(HEADER).order(ByteOrder.LITTLE_ENDIAN)
@@ -60,7 +60,7 @@ final class Channel private (socket: SocketChannel, val peer: Address) extends C
 
   def send(kind: Int, payload: ByteBuffer*): Unit = {
     val length = 1L + payload.map(_.remaining.toLong).sum
-    if (length > MAX_LENGTH) throw tooLong(length)
+    if (length > longest) throw tooLong(length, longest)
     header.clear()
     header.putInt(length.toInt).put(kind.toByte).flip()
     val parts = (header +: payload).toArray
@@ -72,7 +72,7 @@ final class Channel private (socket: SocketChannel, val peer: Address) extends C
     fill(header)
     header.flip()
     val length = Integer.toUnsignedLong(header.getInt())
-    if (length < 1 || length > MAX_LENGTH) throw tooLong(length)
+    if (length < 1 || length > MAX_LENGTH) throw tooLong(length, MAX_LENGTH)
     val kind = header.get() & 0xff
     val body = ByteBuffer.allocate((length - 1).toInt)
     readInto(body)
@@ -103,8 +103,8 @@ final class Channel private (socket: SocketChannel, val peer: Address) extends C
     socket.close()
   }
 
-  private def tooLong(length: Long): IOException =
-    new IOException(s"a message of $length bytes to or from $peer; the limit is $MAX_LENGTH")
+  private def tooLong(length: Long, limit: Long): IOException =
+    new IOException(s"a message of $length bytes to or from $peer; the limit is $limit")
 }
 
 object Channel {
@@ -112,7 +112,10 @@ object Channel {
   private val BUFFER = 1 << 18
   val MAX_LENGTH: Long = 64L << 20
 
-  def connect(address: Address): Channel = {
+  /** Requests to the client engine may hold whole results. */
+  val MAX_REQUEST: Long = Int.MaxValue.toLong
+
+  def connect(address: Address, longest: Long = MAX_LENGTH): Channel = {
     val socket = address match {
       case Address.Unix(path) =>
         val s = SocketChannel.open(StandardProtocolFamily.UNIX)
@@ -128,6 +131,6 @@ object Channel {
           s
         } catch { case e: Throwable => s.close(); throw e }
     }
-    new Channel(socket, address)
+    new Channel(socket, address, longest)
   }
 }

@@ -4,14 +4,29 @@ import java.util.concurrent.ConcurrentLinkedDeque
 
 import scala.util.control.NonFatal
 
-/** Idle connections to one engine. A connection is lent to one user at a time and comes back only between conversations. */
-final class ChannelPool(address: Address) extends AutoCloseable {
+/**
+ * Idle connections to one engine. A connection is lent to one user at a time and comes back only between conversations.
+ *
+ * @param greet what is said first on a new connection
+ * @param longest the longest message that this engine takes
+ */
+final class ChannelPool(address: Address, greet: Channel => Unit = _ => (), longest: Long = Channel.MAX_LENGTH)
+    extends AutoCloseable {
   private val idle = new ConcurrentLinkedDeque[Channel]()
   @volatile private var closed = false
 
   def take(): Channel = {
     if (closed) throw new java.io.IOException(s"connections to $address are closed")
-    Option(idle.pollFirst()).filter(_.isOpen).getOrElse(Channel.connect(address))
+    Option(idle.pollFirst()).filter(_.isOpen).getOrElse {
+      val channel = Channel.connect(address, longest)
+      try greet(channel)
+      catch {
+        case e: Throwable =>
+          channel.close()
+          throw e
+      }
+      channel
+    }
   }
 
   def give(channel: Channel): Unit =

@@ -12,10 +12,11 @@ import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
  * The client engine as the driver sees it: one method for each request of the client protocol. Any number of threads; each
  * call has a connection of its own for its duration. A PROBLEM becomes a [[CofferException]].
  */
-final class ClientEngine(address: Address, epitaph: () => Option[String]) extends AutoCloseable {
-  private val pool = new ChannelPool(address)
+final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Option[String]) extends AutoCloseable {
+  // Every connection begins with HELLO.
+  private val pool = new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
 
-  def hello(request: Hello): Welcome = call(M.HELLO, request, M.WELCOME, Welcome.parser)
+  def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
   def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   def newSession(): ByteString =
     call(M.NEW_SESSION, NewSession.getDefaultInstance, M.SESSION, Session.parser).getSession
@@ -63,15 +64,20 @@ final class ClientEngine(address: Address, epitaph: () => Option[String]) extend
   }
 
   private def call[T](kind: M, request: MessageLite, answer: M, parser: Parser[T]): T = {
-    val message = guarded(pool.lend { channel =>
-      channel.send(kind.getNumber, request)
-      channel.receive()
-    })
+    val message = guarded(pool.lend(exchange(_, kind, request)))
     message.kind match {
       case k if k == answer.getNumber => parse(parser, message)
       case M.PROBLEM_VALUE => throw problem(message)
       case other => throw unexpected(other)
     }
+  }
+
+  /** A refused greeting is thrown here too: the answer to what follows would only say that there was none. */
+  private def exchange(channel: Channel, kind: M, request: MessageLite): Message = {
+    channel.send(kind.getNumber, request)
+    val answer = channel.receive()
+    if (kind == M.HELLO && answer.kind == M.PROBLEM_VALUE) throw problem(answer)
+    answer
   }
 
   private def parse[T](parser: Parser[T], message: Message): T =

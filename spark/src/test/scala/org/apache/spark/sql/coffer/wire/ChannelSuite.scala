@@ -10,6 +10,7 @@ import scala.concurrent.{Await, Future}
 import scala.concurrent.ExecutionContext.Implicits.global
 import scala.concurrent.duration._
 
+import com.google.protobuf.ByteString
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.CofferException
@@ -114,16 +115,21 @@ class ChannelSuite extends AnyFunSuite {
     assert(EngineProcess.parseReady("""{"listening":"nowhere","version":"1"}""").isEmpty)
   }
 
-  private def client(address: Address) = new ClientEngine(address, () => None)
+  private def greet(socket: SocketChannel): Unit = {
+    assert(read(socket)._1 == ClientMessage.HELLO_VALUE)
+    write(socket, message(ClientMessage.WELCOME_VALUE, Welcome.getDefaultInstance.toByteArray))
+  }
 
-  test("a PROBLEM becomes an exception with its code, message and hint") {
+  private def client(address: Address) = new ClientEngine(address, Hello.getDefaultInstance, () => None)
+
+  test("a PROBLEM, to the greeting or later, becomes an exception with its code, message and hint") {
     withPeer { socket =>
       read(socket)
       val problem = Problem.newBuilder.setCode("COFFER_X").setMessage("it broke").setHint("mend it").build()
       write(socket, message(ClientMessage.PROBLEM_VALUE, problem.toByteArray))
     } { address =>
       val engine = client(address)
-      val e = intercept[CofferException](engine.hello(Hello.getDefaultInstance))
+      val e = intercept[CofferException](engine.newSession())
       assert(e.code == "COFFER_X" && e.getMessage == "[COFFER_X] it broke\nhint: mend it")
       engine.close()
     }
@@ -131,13 +137,15 @@ class ChannelSuite extends AnyFunSuite {
 
   test("one connection serves one call after the other") {
     withPeer { socket =>
-      read(socket)
-      write(socket, message(ClientMessage.WELCOME_VALUE, Welcome.newBuilder.setEngineVersion("v").build().toByteArray))
-      read(socket)
-      write(socket, message(ClientMessage.SESSION_VALUE, Session.getDefaultInstance.toByteArray))
+      greet(socket)
+      Seq("ab", "").foreach { id =>
+        read(socket)
+        val session = Session.newBuilder.setSession(ByteString.copyFromUtf8(id)).build()
+        write(socket, message(ClientMessage.SESSION_VALUE, session.toByteArray))
+      }
     } { address =>
       val engine = client(address)
-      assert(engine.hello(Hello.getDefaultInstance).getEngineVersion == "v")
+      assert(engine.newSession().size == 2)
       assert(engine.newSession().isEmpty)
       engine.close()
     }
@@ -145,21 +153,23 @@ class ChannelSuite extends AnyFunSuite {
 
   test("an answer of the wrong kind, one that cannot be read, and none at all are told apart from a refusal") {
     withPeer { socket =>
+      greet(socket)
       read(socket)
-      write(socket, message(ClientMessage.SESSION_VALUE, Array.emptyByteArray))
+      write(socket, message(ClientMessage.CHALLENGE_VALUE, Array.emptyByteArray))
     } { address =>
-      val e = intercept[CofferException](client(address).hello(Hello.getDefaultInstance))
+      val e = intercept[CofferException](client(address).newSession())
       assert(e.code == "COFFER_CLIENT_PROTOCOL")
     }
     withPeer { socket =>
+      greet(socket)
       read(socket)
-      write(socket, message(ClientMessage.WELCOME_VALUE, Array.fill(9)(0xff.toByte)))
+      write(socket, message(ClientMessage.SESSION_VALUE, Array.fill(9)(0xff.toByte)))
     } { address =>
-      val e = intercept[CofferException](client(address).hello(Hello.getDefaultInstance))
+      val e = intercept[CofferException](client(address).newSession())
       assert(e.code == "COFFER_CLIENT_PROTOCOL")
     }
     withPeer(socket => read(socket)) { address =>
-      val e = intercept[CofferException](client(address).hello(Hello.getDefaultInstance))
+      val e = intercept[CofferException](client(address).newSession())
       assert(e.code == "COFFER_CLIENT_LOST")
     }
   }
@@ -167,6 +177,7 @@ class ChannelSuite extends AnyFunSuite {
   test("a result is its chunks up to the end, and a problem in the middle is thrown there") {
     import org.apache.spark.sql.coffer.proto.wire.OpenResult
     withPeer { socket =>
+      greet(socket)
       read(socket)
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](1, 2)))
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](3)))
@@ -177,6 +188,7 @@ class ChannelSuite extends AnyFunSuite {
       assert(opened.rows.contains(5L))
     }
     withPeer { socket =>
+      greet(socket)
       read(socket)
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](1)))
       write(socket, message(ClientMessage.PROBLEM_VALUE, Problem.newBuilder.setCode("COFFER_Y").build().toByteArray))

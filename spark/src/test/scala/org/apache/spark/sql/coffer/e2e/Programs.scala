@@ -1,0 +1,45 @@
+package org.apache.spark.sql.coffer.e2e
+
+import java.nio.file.{Files, Path, Paths}
+
+import scala.sys.process.{Process, ProcessLogger}
+
+/**
+ * The programs that `make` builds. Suites that need them fail without them: a skipped suite would be taken for a passed one. COFFER_BIN
+ * or the system property coffer.bin names their folder.
+ */
+object Programs {
+  val PASSPHRASE = "correct horse battery staple"
+
+  lazy val folder: Path = {
+    val candidates = sys.props.get("coffer.bin").orElse(sys.env.get("COFFER_BIN")).map(Paths.get(_)).toSeq ++
+      sys.env.get("CARGO_TARGET_DIR").map(Paths.get(_, "release")) ++
+      Seq(Paths.get(sys.props("user.home"), ".cache", "coffer", "target", "release"))
+    candidates.find(f => Seq("coffer", "coffer-client", "coffer-engine").forall(b => Files.isExecutable(f.resolve(b))))
+      .getOrElse(throw new IllegalStateException(
+        s"coffer, coffer-client and coffer-engine are not in ${candidates.mkString(" or ")}: run `make engine`, or set COFFER_BIN"))
+  }
+
+  def binary(name: String): String = folder.resolve(name).toString
+
+  /** Runs the command line tool with a home; throws with its messages if it fails. */
+  def coffer(home: Path, arguments: String*): String = {
+    val out = new StringBuilder
+    val err = new StringBuilder
+    val command = binary("coffer") +: (arguments ++ Seq("--home", home.toString))
+    val code = Process(command, None, "COFFER_PASSPHRASE" -> PASSPHRASE)
+      .!(ProcessLogger(l => out.append(l).append('\n'), l => err.append(l).append('\n')))
+    if (code != 0) throw new IllegalStateException(s"${command.mkString(" ")}: code $code\n$err")
+    out.toString
+  }
+
+  /** A home with a keyring, and a file with its passphrase. */
+  def makeHome(folder: Path): Path = {
+    val home = folder.resolve("home")
+    coffer(home, "init")
+    Files.writeString(passphraseFile(home), PASSPHRASE)
+    home
+  }
+
+  def passphraseFile(home: Path): Path = home.resolveSibling("passphrase")
+}

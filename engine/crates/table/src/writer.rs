@@ -236,13 +236,11 @@ impl FileWriter {
     pub fn finish(mut self) -> Result<WrittenFile, Error> {
         self.encode_shuffled()?;
         let metadata = self.writer.finish()?;
-        let mut file = self
-            .writer
-            .into_inner()?
-            .into_inner()
-            .map_err(|error| Error::io("write", &self.path)(error.into_error()))?;
+        let buffer = self.writer.inner_mut();
+        std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
+        let file = buffer.get_mut();
         file.sync_all().map_err(Error::io("write", &self.path))?;
-        let (size, footer) = read_footer(&mut file).map_err(Error::io("read", &self.path))?;
+        let (size, footer) = read_footer(file).map_err(Error::io("read", &self.path))?;
         let pin = FilePin {
             path: self.name,
             size,

@@ -9,7 +9,6 @@ private[plan] object ConditionalExpressions extends ExpressionFamily {
   override def entries: Seq[ExpressionEntry] = Seq(
     function[If]("if"),
     function[Coalesce]("coalesce"),
-    function[NaNvl]("nanvl"),
     function[Greatest]("greatest"),
     function[Least]("least"),
     entry[CatalystCaseWhen]("CASE WHEN") { (e, scope) =>

@@ -5,6 +5,9 @@ import org.apache.spark.sql.catalyst.expressions._
 /** Dates and timestamps. Hours and truncations of instants are those of the session's time zone, which the call carries. */
 private[plan] object DateExpressions extends ExpressionFamily {
 
+  /** The patterns that the engine writes: numbers with fixed places, and what stands between them. */
+  private val plain = "(yyyy|MM?|dd?|HH?|mm?|ss?|S{1,6}|[^a-zA-Z'\\[\\]{}#])*".r
+
   override def entries: Seq[ExpressionEntry] = Seq(
     function[DateAdd]("date_add"),
     function[DateSub]("date_sub"),
@@ -19,11 +22,19 @@ private[plan] object DateExpressions extends ExpressionFamily {
     function[DayOfYear]("day_of_year"),
     function[WeekDay]("week_day"),
     function[WeekOfYear]("week_of_year"),
-    function[TruncDate]("trunc_date"),
-    function[TruncTimestamp]("trunc_timestamp"),
+    functionOfLiteral[TruncDate]("trunc_date", "unit", 1)(),
+    functionOfLiteral[TruncTimestamp]("trunc_timestamp", "unit", 0)(),
+    functionOfLiteral[DateFormatClass]("date_format", "pattern", 1)(p => plain.matches(p.toString)),
+    functionOfLiteral[MonthsBetween]("months_between", "rounding", 2)(),
     function[Hour]("hour"),
     function[Minute]("minute"),
     function[Second]("second"),
+    function[SecondWithFraction]("second_with_fraction"),
+    function[UnixSeconds]("unix_seconds"),
+    function[UnixMillis]("unix_millis"),
+    function[UnixMicros]("unix_micros"),
+    function[MillisToTimestamp]("millis_to_timestamp"),
+    function[MicrosToTimestamp]("micros_to_timestamp"),
     function[UnixDate]("unix_date"),
     function[DateFromUnixDate]("date_from_unix_date"),
     functionBy[MakeDate]("make_date")(e => Modes.failing(e.failOnError)))

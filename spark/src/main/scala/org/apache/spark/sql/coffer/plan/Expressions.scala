@@ -32,6 +32,18 @@ private[plan] trait ExpressionFamily {
   protected def function[E <: Expression: ClassTag](name: String): ExpressionEntry =
     entry[E](s"`$name`")((expr, scope) => Calls.of(name, expr, expr.children, scope))
 
+  /** The same, where the engine wants one argument to be a literal that `fits`; `what` says which. */
+  protected def functionOfLiteral[E <: Expression: ClassTag](name: String, what: String, index: Int)(
+      fits: Any => Boolean = _ => true): ExpressionEntry =
+    entry[E](s"`$name`; $what must be a literal") { (expr, scope) =>
+      expr.children(index) match {
+        case Literal(null, _) => Calls.of(name, expr, expr.children, scope)
+        case Literal(value, _) if fits(value) => Calls.of(name, expr, expr.children, scope)
+        case Literal(_, _) => refuse(s"this $what is not supported")
+        case _ => refuse(s"$what that is no literal is not supported")
+      }
+    }
+
   /** The same, with what to do about overflow and bad values. */
   protected def functionBy[E <: Expression: ClassTag](name: String)(
       mode: E => EvalMode): ExpressionEntry =

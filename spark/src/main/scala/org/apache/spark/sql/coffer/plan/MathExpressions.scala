@@ -11,5 +11,10 @@ private[plan] object MathExpressions extends ExpressionFamily {
     function[Floor]("floor"),
     function[Ceil]("ceil"),
     function[Sqrt]("sqrt"),
-    function[Signum]("signum"))
+    function[Signum]("signum"),
+    function[Exp]("exp"),
+    function[Log]("log"),
+    function[Log10]("log10"),
+    function[Logarithm]("logarithm"),
+    function[Pow]("pow"))
 }

@@ -42,17 +42,17 @@ object GoldenQueries {
     Query(
       "conditional",
       "SELECT CASE WHEN i > 1 THEN 'a' WHEN i < 0 THEN s END, if(flag, i, 0), coalesce(i, tiny, 5), nvl2(s, 1, 2), " +
-        "nullif(i, 3), greatest(i, 4, small), least(d, f), nanvl(d, 0) FROM t"),
+        "nullif(i, 3), greatest(i, 4, small), least(d, f) FROM t"),
     Query(
       "dates",
       "SELECT day + 3, date_sub(day, 2), datediff(day, date'2020-02-29'), add_months(day, 1), year(day), month(ts), " +
         "quarter(day), dayofmonth(day), dayofweek(day), dayofyear(day), weekofyear(day), last_day(day), trunc(day, 'MM'), " +
-        "date_trunc('HOUR', ts), hour(ts), minute(ts), second(ntz), extract(YEAR FROM ts), make_date(i, 1, 2) FROM t"),
+        "date_trunc('HOUR', ts), hour(ts), minute(ts), second(ntz), extract(YEAR FROM ts), make_date(i, 1, 2), date_format(ts, 'yyyy-MM-dd HH:mm') FROM t"),
     Query(
       "strings",
       "SELECT upper(s), lower(s), length(s), octet_length(bin), substring(s, 2, 3), left(s, 2), right(s, 2), s || 'x', " +
         "concat_ws('-', s, 'y'), trim(s), ltrim('0', s), trim(TRAILING 'z' FROM s), replace(s, 'a', 'b') FROM t"),
-    Query("math", "SELECT round(d, 2), bround(m, 1), floor(d), ceil(m), sqrt(d), sign(d) FROM t"),
+    Query("math", "SELECT round(d, 2), bround(m, 1), floor(d), ceil(m), sqrt(d), sign(d), pow(d, 2), ln(d), exp(d) FROM t"),
     Query(
       "literals",
       "SELECT true, 1Y, 2S, 3, 4L, 1.5F, 2.5D, 12.30BD, -7.5BD, 'ä', X'00ff', date'1969-12-31', " +

@@ -93,6 +93,12 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
     assert(fragment.nodes.keySet === (1 to fragment.nodes.size).toSet)
   }
 
+  test("arguments that must be literals, and which") {
+    def reasons(sql: String) = Support.check(physical(sql), PlanFixture.Scans).map(_.reason)
+    assert(reasons("SELECT date_format(ts, 'EEEE') FROM t") === Seq("this pattern is not supported"))
+    assert(reasons("SELECT trunc(day, s) FROM t") === Seq("unit that is no literal is not supported"))
+  }
+
   test("patterns of LIKE") {
     assert(Support.check(physical("SELECT s LIKE 'a\\\\%' FROM t"), PlanFixture.Scans) === Nil)
     assert(

@@ -32,7 +32,7 @@ const LZ4: u8 = 1;
 pub const MAX_BODY: usize = 1 << 30;
 /// Bodies below this are not worth a call into the compressor.
 const PACK_FROM: usize = 512;
-const MAX_ROWS: i64 = i32::MAX as i64;
+const MAX_ROWS: i64 = 0x7fff_ffff;
 
 /// Why a payload is refused.
 #[derive(Debug, thiserror::Error)]
@@ -94,11 +94,12 @@ impl Encoder {
             return Err(CodecError::TooLarge);
         }
         let metadata_length = u32::try_from(metadata.len()).map_err(|_| CodecError::TooLarge)?;
+        let body_length = u64::try_from(body.len()).map_err(|_| CodecError::TooLarge)?;
 
         let start = out.len();
         out.extend_from_slice(&[PLAIN, 0, 0, 0]);
         out.extend_from_slice(&metadata_length.to_le_bytes());
-        out.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        out.extend_from_slice(&body_length.to_le_bytes());
         out.extend_from_slice(metadata);
         if body.len() >= PACK_FROM {
             let at = out.len();
@@ -186,40 +187,68 @@ fn check_layout(
     if nodes.len() != schema.fields().len() {
         return Err(CodecError::Layout("column count"));
     }
-    for node in nodes.iter() {
+    let mut buffers = buffers.iter();
+    for (field, node) in schema.fields().iter().zip(nodes.iter()) {
         if node.length() != rows || !(0..=rows).contains(&node.null_count()) {
             return Err(CodecError::Layout("column length"));
         }
-    }
-    let mut expected = 0;
-    for field in schema.fields() {
-        expected += buffers_of(field.data_type()).ok_or(CodecError::Layout("column type"))?;
-    }
-    if buffers.len() != expected {
-        return Err(CodecError::Layout("buffer count"));
-    }
-    for buffer in buffers.iter() {
-        let fits = usize::try_from(buffer.offset())
-            .ok()
-            .zip(usize::try_from(buffer.length()).ok())
-            .and_then(|(offset, length)| offset.checked_add(length))
-            .is_some_and(|end| end <= body);
-        if !fits {
-            return Err(CodecError::Layout("buffer outside of the body"));
+        for part in parts_of(field.data_type()).ok_or(CodecError::Layout("column type"))? {
+            let buffer = buffers.next().ok_or(CodecError::Layout("buffer count"))?;
+            let inside = buffer.offset().checked_add(buffer.length()).and_then(|end| usize::try_from(end).ok());
+            if buffer.offset() < 0 || buffer.offset() % 8 != 0 || !inside.is_some_and(|end| end <= body) {
+                return Err(CodecError::Layout("buffer outside of the body"));
+            }
+            if !part.holds(buffer.length(), rows, node.null_count()) {
+                return Err(CodecError::Layout("buffer length"));
+            }
         }
     }
-    Ok(())
+    match buffers.next() {
+        None => Ok(()),
+        Some(_) => Err(CodecError::Layout("buffer count")),
+    }
+}
+
+/// What one buffer of a column holds.
+#[derive(Clone, Copy)]
+enum Part {
+    Validity,
+    Bits,
+    /// Values of so many bytes.
+    Fixed(i64),
+    Offsets,
+    Bytes,
+}
+
+impl Part {
+    /// Whether so many bytes are enough for `rows`, and whole values. Arrow panics at parts of one.
+    fn holds(self, length: i64, rows: i64, nulls: i64) -> bool {
+        match self {
+            Self::Validity if nulls == 0 => length >= 0,
+            Self::Validity | Self::Bits => length >= (rows + 7) / 8,
+            Self::Fixed(width) => length >= rows * width && length % width == 0,
+            Self::Offsets if rows == 0 => length >= 0 && length % 4 == 0,
+            Self::Offsets => length >= (rows + 1) * 4 && length % 4 == 0,
+            Self::Bytes => length >= 0,
+        }
+    }
 }
 
 /// Buffers of a column of this type in IPC; `None` for types that never cross a fragment's edge.
-fn buffers_of(data_type: &DataType) -> Option<usize> {
-    match data_type {
-        DataType::Null => Some(0),
-        DataType::Utf8 | DataType::Binary => Some(3),
-        DataType::Boolean => Some(2),
-        other if other.is_primitive() => Some(2),
-        _ => None,
-    }
+fn parts_of(data_type: &DataType) -> Option<&'static [Part]> {
+    Some(match data_type {
+        DataType::Null => &[],
+        DataType::Utf8 | DataType::Binary => &[Part::Validity, Part::Offsets, Part::Bytes],
+        DataType::Boolean => &[Part::Validity, Part::Bits],
+        other => match other.primitive_width()? {
+            1 => &[Part::Validity, Part::Fixed(1)],
+            2 => &[Part::Validity, Part::Fixed(2)],
+            4 => &[Part::Validity, Part::Fixed(4)],
+            8 => &[Part::Validity, Part::Fixed(8)],
+            16 => &[Part::Validity, Part::Fixed(16)],
+            _ => return None,
+        },
+    })
 }
 
 /// Dictionary, run-end and view columns as plain ones; `None` when there are none.

@@ -8,8 +8,12 @@
 //! There is no SQL, no optimizer and no catalogue here. What the IR says is done exactly, or refused as
 //! [`Unsupported`] with the node and the reason. This crate seals nothing and knows no socket.
 
+#![warn(missing_docs)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
 mod aggregate;
 mod build;
+#[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::as_conversions))]
 pub mod codec;
 mod error;
 mod expand;

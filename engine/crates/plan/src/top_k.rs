@@ -1,6 +1,6 @@
 //! Sort with a limit.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -24,8 +24,8 @@ pub(crate) struct TopKExec {
     ordering: LexOrdering,
     fetch: usize,
     properties: Arc<PlanProperties>,
-    /// The latest sort of each partition, for its metrics.
-    sorts: Mutex<HashMap<usize, Arc<SortExec>>>,
+    /// Every sort that was started, for its metrics.
+    sorts: Mutex<Vec<Arc<SortExec>>>,
 }
 
 impl TopKExec {
@@ -61,13 +61,13 @@ impl ExecutionPlan for TopKExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let sort = Arc::new(Self::sort(&self.ordering, &self.child, self.fetch));
-        self.sorts.lock().insert(partition, Arc::clone(&sort));
+        self.sorts.lock().push(Arc::clone(&sort));
         sort.execute(partition, context)
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
         let mut all = MetricsSet::new();
-        for sort in self.sorts.lock().values() {
+        for sort in self.sorts.lock().iter() {
             for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {
                 all.push(Arc::clone(metric));
             }

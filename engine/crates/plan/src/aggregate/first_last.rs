@@ -26,6 +26,14 @@ impl FirstLast {
         Ok(Self { last, ignore_nulls, data_type, null, states: vec![], bytes: 0 })
     }
 
+    /// The emitted groups, which no longer count as held.
+    fn emitted(&mut self, emit: EmitTo) -> Vec<(ScalarValue, bool)> {
+        let states = emit.take_needed(&mut self.states);
+        let freed: usize = states.iter().filter(|(_, set)| *set).map(|(value, _)| value.size()).sum();
+        self.bytes = self.bytes.saturating_sub(freed);
+        states
+    }
+
     fn values(&self, values: Vec<ScalarValue>) -> Result<ArrayRef> {
         if values.is_empty() {
             return Ok(new_empty_array(&self.data_type));
@@ -59,7 +67,8 @@ impl FirstLast {
             // Else a single row would keep its whole batch in memory.
             value.compact();
             self.bytes += value.size();
-            self.states[group] = (value, true);
+            let (held, set) = std::mem::replace(&mut self.states[group], (value, true));
+            self.bytes = self.bytes.saturating_sub(if set { held.size() } else { 0 });
         }
         Ok(())
     }
@@ -87,12 +96,12 @@ impl GroupState for FirstLast {
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let values = emit.take_needed(&mut self.states).into_iter().map(|(value, _)| value).collect();
+        let values = self.emitted(emit).into_iter().map(|(value, _)| value).collect();
         self.values(values)
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        let (values, set): (Vec<ScalarValue>, Vec<bool>) = emit.take_needed(&mut self.states).into_iter().unzip();
+        let (values, set): (Vec<ScalarValue>, Vec<bool>) = self.emitted(emit).into_iter().unzip();
         Ok(vec![self.values(values)?, Arc::new(BooleanArray::from(set))])
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn plan(
 ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
     let operators = |source| Unsupported::Operators { node, source };
     if aggregate.grouping.is_empty() && aggregate.calls.is_empty() {
-        return Err(Unsupported::Malformed { node, what: "an aggregate without grouping and calls" });
+        return one_row(input).map_err(operators);
     }
     let modes = aggregate
         .calls
@@ -98,6 +98,29 @@ pub(crate) fn plan(
     }
     let unpacked = unpack(&operator, groups, &calls).map_err(operators)?;
     Ok(vec![unpacked, operator])
+}
+
+/// One row without columns, whatever comes in: the rows are counted and the count is dropped.
+fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<dyn ExecutionPlan>>> {
+    let function = Function::resolve("count", &[], EvalMode::Legacy, false)
+        .map_err(|reason| datafusion_common::internal_datafusion_err!("count {reason}"))?;
+    let names = vec!["count".to_owned()];
+    let call = Call { function, merges: false, yields_buffers: false, names };
+    let schema = input.schema();
+    let count = AggregateExprBuilder::new(Arc::new(AggregateUDF::from(Udaf::new(call))), vec![lit(true)])
+        .schema(Arc::clone(&schema))
+        .alias("count")
+        .build()?;
+    let counted: Arc<dyn ExecutionPlan> = Arc::new(AggregateExec::try_new(
+        AggregateMode::Single,
+        PhysicalGroupBy::new_single(vec![]),
+        vec![Arc::new(count)],
+        vec![None],
+        input,
+        schema,
+    )?);
+    let nothing: [(Arc<dyn PhysicalExpr>, String); 0] = [];
+    Ok(vec![Arc::new(ProjectionExec::try_new(nothing, Arc::clone(&counted))?), counted])
 }
 
 /// The call's function, with what the fragment declares of it held against what the function is.

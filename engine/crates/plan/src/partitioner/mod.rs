@@ -158,6 +158,11 @@ fn cut(batch: &RecordBatch, of_row: &[u32], targets: u32) -> Result<Vec<Portion>
     if let Some((target, ..)) = starts.iter().find(|(_, _, rows)| *rows == batch.num_rows()) {
         return Ok(vec![Portion { target: *target, rows: batch.clone() }]);
     }
+    if batch.num_columns() == 0 {
+        // Rows without columns are all the same.
+        let some = starts.into_iter().filter(|(_, _, rows)| *rows > 0);
+        return Ok(some.map(|(target, start, rows)| Portion { target, rows: batch.slice(start, rows) }).collect());
+    }
     // `ends` holds where the next row of each target goes.
     let mut order = vec![0u32; of_row.len()];
     for (row, target) in (0u32..).zip(of_row) {

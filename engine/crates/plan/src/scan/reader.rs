@@ -106,10 +106,10 @@ impl AsyncFileReader for SealedReader {
                 .await
                 .map_err(|error| ParquetError::External(Box::new(error)))?;
             for (bytes, range) in read.iter().zip(&ranges) {
-                if bytes.len() as u64 != range.end - range.start {
+                if length(bytes) != range.end - range.start {
                     return Err(ParquetError::EOF("storage gave fewer bytes than a page has".to_owned()));
                 }
-                self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
             }
             Ok(read)
         }
@@ -134,9 +134,13 @@ pub(super) async fn read_range(
 ) -> Result<Bytes> {
     let wanted = range.end.saturating_sub(range.start);
     let bytes = store.get_range(path, range).await.map_err(external)?;
-    bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-    if bytes.len() as u64 != wanted {
+    bytes_read.fetch_add(length(&bytes), Ordering::Relaxed);
+    if length(&bytes) != wanted {
         return exec_err!("storage gave {} bytes for {wanted}", bytes.len());
     }
     Ok(bytes)
+}
+
+fn length(bytes: &Bytes) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }

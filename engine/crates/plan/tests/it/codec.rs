@@ -1,0 +1,200 @@
+//! The frame payload: round trips, and payloads that must be refused.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
+        Int8Array, Int32Array, Int64Array, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
+        TimestampMicrosecondArray,
+    },
+    datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
+};
+use bytes::Bytes;
+use coffer_plan::codec::{CodecError, MAX_BODY, decode_batch, encode_batch};
+use proptest::prelude::*;
+
+fn encode(batch: &RecordBatch) -> Vec<u8> {
+    let mut out = vec![];
+    encode_batch(batch, &mut out).unwrap();
+    out
+}
+
+fn of(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+}
+
+fn numbers(rows: i64) -> RecordBatch {
+    of(vec![("a", Arc::new(Int64Array::from_iter_values(0..rows))), ("b", Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("row {i}")))))])
+}
+
+fn every_type() -> RecordBatch {
+    of(vec![
+        ("null", Arc::new(NullArray::new(3))),
+        ("boolean", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]))),
+        ("byte", Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(1)]))),
+        ("double", Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(-0.0)]))),
+        (
+            "decimal",
+            Arc::new(
+                Decimal128Array::from(vec![Some(-1), None, Some(10i128.pow(37))]).with_precision_and_scale(38, 5).unwrap(),
+            ),
+        ),
+        ("string", Arc::new(StringArray::from(vec![Some(""), None, Some("ä€😀")]))),
+        ("binary", Arc::new(BinaryArray::from(vec![Some(&b"\xff\x00"[..]), None, Some(b"")]))),
+        ("date", Arc::new(Date32Array::from(vec![Some(-1), None, Some(i32::MAX)]))),
+        ("timestamp", Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC"))),
+        ("ntz", Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]))),
+    ])
+}
+
+fn round_trip(batch: &RecordBatch) {
+    let decoded = decode_batch(&batch.schema(), Bytes::from(encode(batch))).unwrap();
+    assert_eq!(&decoded, batch);
+}
+
+#[test]
+fn every_type_comes_back() {
+    round_trip(&every_type());
+    round_trip(&RecordBatch::new_empty(every_type().schema()));
+    round_trip(&numbers(5000));
+}
+
+#[test]
+fn rows_without_columns_keep_their_number() {
+    let options = RecordBatchOptions::new().with_row_count(Some(42));
+    let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
+    let decoded = decode_batch(&batch.schema(), Bytes::from(encode(&batch))).unwrap();
+    assert_eq!(decoded.num_rows(), 42);
+}
+
+#[test]
+fn slices_are_trimmed() {
+    let whole = numbers(10_000);
+    let slice = whole.slice(5_001, 3);
+    assert!(encode(&slice).len() < 1000);
+    round_trip(&slice);
+    round_trip(&every_type().slice(1, 2));
+}
+
+#[test]
+fn what_packs_is_packed_and_what_does_not_is_not() {
+    let same = of(vec![("a", Arc::new(Int64Array::from(vec![7; 10_000])))]);
+    assert!(encode(&same).len() < 2_000);
+    let mut state = 1u64;
+    let noise = Int64Array::from_iter_values((0..10_000).map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state ^ (state >> 29)).cast_signed()
+    }));
+    let noise = of(vec![("a", Arc::new(noise))]);
+    assert_eq!(encode(&noise).first(), Some(&0));
+    round_trip(&noise);
+}
+
+#[test]
+fn dictionaries_and_views_travel_as_plain_columns() {
+    let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("a")].into_iter().collect();
+    let views = StringViewArray::from(vec![Some("long enough to lie in a buffer"), None, Some("x")]);
+    let batch = of(vec![("d", Arc::new(words)), ("v", Arc::new(views))]);
+    let fields = vec![Field::new("d", DataType::Utf8, true), Field::new("v", DataType::Utf8, true)];
+    let decoded = decode_batch(&Arc::new(Schema::new(fields)), Bytes::from(encode(&batch))).unwrap();
+    assert_eq!(decoded.column(0).as_ref(), &StringArray::from(vec![Some("a"), None, Some("a")]) as &dyn Array);
+    assert_eq!(decoded.column(1).len(), 3);
+}
+
+type Case = (&'static str, fn(&mut Vec<u8>), fn(&CodecError) -> bool);
+
+#[test]
+fn payloads_that_must_be_refused() {
+    let plain = of(vec![("a", Arc::new(Int32Array::from(vec![1, 2, 3])))]);
+    let cases: [Case; 9] = [
+        ("empty", |p| p.clear(), |e| matches!(e, CodecError::Truncated)),
+        ("header_cut", |p| p.truncate(15), |e| matches!(e, CodecError::Truncated)),
+        ("codec_unknown", |p| p[0] = 2, |e| matches!(e, CodecError::Header)),
+        ("reserved_set", |p| p[2] = 1, |e| matches!(e, CodecError::Header)),
+        ("metadata_beyond_end", |p| p[4..8].fill(0xff), |e| matches!(e, CodecError::Truncated)),
+        ("body_huge", |p| p[8..16].fill(0x7f), |e| matches!(e, CodecError::TooLarge)),
+        ("body_cut", |p| drop(p.pop()), |e| matches!(e, CodecError::Truncated)),
+        ("body_trailing", |p| p.push(0), |e| matches!(e, CodecError::Trailing)),
+        ("metadata_zeroed", |p| p[16..40].fill(0), |e| matches!(e, CodecError::Metadata(_))),
+    ];
+    for (name, spoil, expected) in cases {
+        let mut payload = encode(&plain);
+        spoil(&mut payload);
+        let error = decode_batch(&plain.schema(), Bytes::from(payload)).expect_err(name);
+        assert!(expected(&error), "{name}: {error}");
+    }
+}
+
+#[test]
+fn packed_payloads_that_must_be_refused() {
+    let same = of(vec![("a", Arc::new(Int64Array::from(vec![7; 10_000])))]);
+    let spoil = |length: u64| {
+        let mut payload = encode(&same);
+        assert_eq!(payload[0], 1);
+        payload[8..16].copy_from_slice(&length.to_le_bytes());
+        decode_batch(&same.schema(), Bytes::from(payload)).unwrap_err()
+    };
+    let body = u64::from_le_bytes(encode(&same)[8..16].try_into().unwrap());
+    assert!(matches!(spoil(body - 1), CodecError::Unpack), "lz4_longer_than_stated");
+    assert!(matches!(spoil(body + 1), CodecError::Unpack), "lz4_shorter_than_stated");
+    assert!(matches!(spoil(MAX_BODY as u64), CodecError::TooLarge), "lz4_more_than_it_can_hold");
+    assert!(matches!(spoil(MAX_BODY as u64 + 1), CodecError::TooLarge), "lz4_above_the_limit");
+}
+
+#[test]
+fn another_schema_is_refused() {
+    let payload = encode(&numbers(3));
+    let of = |types: &[DataType]| -> SchemaRef {
+        Arc::new(Schema::new(types.iter().map(|t| Field::new("x", t.clone(), true)).collect::<Vec<_>>()))
+    };
+    for types in [
+        vec![],
+        vec![DataType::Int64],
+        vec![DataType::Int64, DataType::Int64],
+        vec![DataType::Utf8, DataType::Int64],
+        vec![DataType::Int64, DataType::Utf8View],
+        vec![DataType::Int64, DataType::Utf8, DataType::Int64],
+        vec![DataType::Decimal128(38, 0), DataType::Utf8],
+    ] {
+        assert!(decode_batch(&of(&types), Bytes::from(payload.clone())).is_err(), "{types:?}");
+    }
+}
+
+#[test]
+fn null_in_a_column_without_nulls_is_refused() {
+    let batch = of(vec![("a", Arc::new(Int64Array::from(vec![Some(1), None])))]);
+    let strict: SchemaRef = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+    assert!(decode_batch(&strict, Bytes::from(encode(&batch))).is_err());
+}
+
+proptest! {
+    #[test]
+    fn batches_come_back(rows in prop::collection::vec((any::<Option<i64>>(), any::<Option<String>>(), any::<Option<bool>>()), 0..200), from in 0usize..50) {
+        let batch = of(vec![
+            ("a", Arc::new(rows.iter().map(|r| r.0).collect::<Int64Array>())),
+            ("b", Arc::new(rows.iter().map(|r| r.1.as_deref()).collect::<StringArray>())),
+            ("c", Arc::new(rows.iter().map(|r| r.2).collect::<BooleanArray>())),
+        ]);
+        let from = from.min(batch.num_rows());
+        let batch = batch.slice(from, batch.num_rows() - from);
+        let decoded = decode_batch(&batch.schema(), Bytes::from(encode(&batch))).unwrap();
+        prop_assert_eq!(decoded, batch);
+    }
+
+    #[test]
+    fn altered_payloads_never_panic(at in any::<prop::sample::Index>(), value in any::<u8>(), cut in any::<prop::sample::Index>(), rows in 1i64..60) {
+        let batch = if rows % 2 == 0 { every_type() } else { numbers(rows) };
+        let mut payload = encode(&batch);
+        let index = at.index(payload.len());
+        payload[index] = value;
+        let _ = decode_batch(&batch.schema(), Bytes::from(payload.clone()));
+        payload.truncate(cut.index(payload.len() + 1));
+        let _ = decode_batch(&batch.schema(), Bytes::from(payload));
+    }
+
+    #[test]
+    fn noise_never_panics(payload in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = decode_batch(&numbers(1).schema(), Bytes::from(payload));
+    }
+}

@@ -1,0 +1,10 @@
+//! Fragments built by hand, run with inputs from memory.
+
+mod aggregates;
+mod codec;
+mod explain;
+mod operators;
+mod partitioning;
+mod samples;
+mod scan;
+mod support;

@@ -39,7 +39,7 @@ def measure(scale: str, runs: int, folder: Path) -> Measured:
             target = folder / "plain"
             seconds = spark.run(_REWRITE, source=str(source), target=str(target))
             shutil.rmtree(target)
-            sealed = folder / f"sealed-{run}"
+            sealed = folder / f"sealed_{run}"
             start = time.perf_counter()
             owner.coffer("encrypt", source, sealed)
             mine = time.perf_counter() - start
@@ -49,7 +49,7 @@ def measure(scale: str, runs: int, folder: Path) -> Measured:
                 print(f"run {run}: spark {seconds:.3f} s, coffer {mine:.3f} s", file=sys.stderr)
             if run < runs:
                 shutil.rmtree(sealed)
-    same = owner.coffer("verify", sealed, check=False).returncode == 0 and _rows(owner, sealed) == rows
+    same = owner.coffer("verify", "--deep", sealed, check=False).returncode == 0 and _rows(owner, sealed) == rows
     return Measured({"spark": {NAME: theirs}, "coffer": {NAME: ours}}, {NAME: same})
 
 

@@ -208,7 +208,7 @@ def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack
             driver.query("SELECT * FROM events")
 
     refused(read)
-    verified = owner.coffer("verify", tables["events"], check=False)
+    verified = owner.coffer("verify", "--deep", tables["events"], check=False)
     assert verified.returncode != 0
     assert "error:" in verified.stderr
     assert "hint:" in verified.stderr

@@ -117,7 +117,8 @@ pub(crate) struct Encrypt {
 pub(crate) struct Decrypt {
     /// A sealed table's folder or name, or with --kek-file a single encrypted Parquet file
     pub(crate) src: PathBuf,
-    /// A new folder of Parquet files, or a file named *.parquet or *.csv; `-` writes CSV to stdout
+    /// A new folder of Parquet files, or a file named *.parquet or *.csv; `-` writes CSV to stdout.
+    /// As CSV, NULL and the empty string are the same
     pub(crate) dst: PathBuf,
     /// KEKs of a single file, as `coffer keys export-keks` writes them
     #[arg(long, value_name = "FILE")]

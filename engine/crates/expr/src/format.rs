@@ -9,34 +9,47 @@ use crate::{
 
 /// `java.lang.Double.toString`: shortest digits that read back as the same value, plain between 10^−3 and 10^7.
 pub(crate) fn double(value: f64, out: &mut String) {
+    let magnitude = value.abs();
+    // Where one digit would do Java writes the nearest two.
+    let two = format!("{magnitude:.1e}");
+    let digits = if two.parse() == Ok(magnitude) {
+        two
+    } else {
+        format!("{magnitude:e}")
+    };
     java_float(
         value.is_nan(),
         value.is_infinite(),
-        value < 0.0,
-        value == 0.0 && value.is_sign_negative(),
-        &format!("{:e}", value.abs()),
+        value.is_sign_negative(),
+        &digits,
         out,
     );
 }
 
-/// `java.lang.Float.toString`.
+/// `java.lang.Float.toString`, as [`double`].
 pub(crate) fn float(value: f32, out: &mut String) {
+    let magnitude = value.abs();
+    let two = format!("{magnitude:.1e}");
+    let digits = if two.parse() == Ok(magnitude) {
+        two
+    } else {
+        format!("{magnitude:e}")
+    };
     java_float(
         value.is_nan(),
         value.is_infinite(),
-        value < 0.0,
-        value == 0.0 && value.is_sign_negative(),
-        &format!("{:e}", value.abs()),
+        value.is_sign_negative(),
+        &digits,
         out,
     );
 }
 
-fn java_float(nan: bool, infinite: bool, negative: bool, negative_zero: bool, scientific: &str, out: &mut String) {
+fn java_float(nan: bool, infinite: bool, negative: bool, scientific: &str, out: &mut String) {
     if nan {
         out.push_str("NaN");
         return;
     }
-    if negative || negative_zero {
+    if negative {
         out.push('-');
     }
     if infinite {
@@ -45,7 +58,10 @@ fn java_float(nan: bool, infinite: bool, negative: bool, negative_zero: bool, sc
     }
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let mut digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    if digits.len() == 2 && digits.ends_with('0') {
+        digits.pop();
+    }
     if digits.bytes().all(|b| b == b'0') {
         out.push_str("0.0");
     } else if (-3..7).contains(&exponent) {
@@ -155,6 +171,8 @@ mod tests {
             (1e7, "1.0E7"),
             (-1.5e300, "-1.5E300"),
             (f64::MIN_POSITIVE, "2.2250738585072014E-308"),
+            (5e-324, "4.9E-324"),
+            (2e-323, "2.0E-323"),
             (f64::NAN, "NaN"),
             (f64::NEG_INFINITY, "-Infinity"),
         ] {

@@ -104,12 +104,19 @@ pub(crate) enum Decimal {
     TooLarge,
     /// A number that the precision does not hold.
     Misfit,
+    /// Java also reads the digits of other scripts, and we do not.
+    ForeignDigits,
 }
 
 /// `new BigDecimal(text.trim())`, rounded half up to the scale.
 pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
     let Some((negative, digits, own_scale)) = big_decimal(trim_java(text)) else {
-        return Decimal::Invalid;
+        let foreign = text.chars().any(|c| !c.is_ascii() && c.is_numeric());
+        return if foreign {
+            Decimal::ForeignDigits
+        } else {
+            Decimal::Invalid
+        };
     };
     let significant = digits.trim_start_matches('0');
     let length = i64::try_from(significant.len().max(1)).unwrap_or(i64::MAX);
@@ -124,6 +131,8 @@ pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
         let (kept, dropped) = significant.split_at(keep.min(significant.len()));
         let zeros = u32::try_from(keep - kept.len()).unwrap_or(u32::MAX);
+        // No power: more digits than any decimal has.
+        let unit = Some(power(zeros)).filter(|unit| *unit != 0);
         let up = dropped.as_bytes().first().is_some_and(|digit| *digit >= b'5');
         let whole = if kept.is_empty() {
             Some(0)
@@ -131,7 +140,7 @@ pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
             kept.parse::<i128>().ok()
         };
         whole
-            .and_then(|v| if v == 0 { Some(0) } else { v.checked_mul(power(zeros)) })
+            .and_then(|v| v.checked_mul(unit?))
             .and_then(|v| v.checked_add(i128::from(up)))
     };
     match value.filter(|v| fits(*v, precision)) {
@@ -332,6 +341,7 @@ mod tests {
         assert_eq!(value("0.05", 3, 1), Some(1));
         assert_eq!(value("1e3", 4, 0), Some(1_000));
         assert_eq!(value("9.995", 3, 2), None);
+        assert_eq!(value("1e37", 5, 2), None);
         assert!(matches!(decimal("1e39", 38, 0), Decimal::TooLarge));
         assert!(matches!(decimal("0e100", 38, 0), Decimal::TooLarge));
         assert!(matches!(decimal("1.2.3", 38, 0), Decimal::Invalid));

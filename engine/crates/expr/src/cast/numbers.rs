@@ -57,11 +57,18 @@ fn from_boolean(info: &CastInfo<'_>) -> Built {
         DataType::Float64 => numbers::<Float64Type>(Some(1.0), 0.0, to),
         DataType::Decimal128(precision, scale) => {
             let one = power(scale.unsigned_abs().into());
-            // decimal(n, n) holds no 1: NULL, or in ANSI mode an error, which needs the row.
-            match fits(one, *precision) {
+            let (precision, scale, raises) = (*precision, *scale, info.raises());
+            match fits(one, precision) {
                 true => numbers::<Decimal128Type>(Some(one), 0, to),
-                false if !info.raises() => numbers::<Decimal128Type>(None, 0, to),
-                false => return Err(Unsupported::new("cast", "from boolean to a decimal that cannot hold 1")),
+                // decimal(n, n) holds no 1.
+                false => Arc::new(move |args, rows| {
+                    let truths = array(argument(args, 0)?, rows)?;
+                    if raises && truths.as_boolean().has_true() {
+                        return Err(out_of_range("1", precision, scale).into());
+                    }
+                    let zeros = truths.as_boolean().iter().map(|v| v.filter(|v| !v).map(|_| 0));
+                    Ok(typed(zeros.collect::<PrimitiveArray<Decimal128Type>>(), &to))
+                }),
             }
         }
         _ => return Err(info.unsupported()),

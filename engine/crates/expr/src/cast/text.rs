@@ -206,6 +206,10 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
                     "NUMERIC_OUT_OF_SUPPORTED_RANGE",
                     format!("The value {text} cannot be interpreted as a numeric since it has more than 38 digits."),
                 ))),
+                parse::Decimal::ForeignDigits => Err(Refused::Always(SparkError::new(
+                    "UNSUPPORTED_DIGITS",
+                    "A text with digits other than 0 to 9 was cast to a decimal; the engine does not read those.",
+                ))),
                 parse::Decimal::Misfit => Err(Refused::Other(out_of_range(text.trim(), precision, scale))),
             })
         }

@@ -10,7 +10,7 @@ use arrow::{
     },
 };
 
-use super::{CastInfo, null_kernel, numbers::double_of, overflow};
+use super::{CastInfo, null_kernel, overflow};
 use crate::{
     SparkError, Unsupported,
     calendar::{MICROS_PER_DAY, MICROS_PER_SECOND},
@@ -120,17 +120,18 @@ fn to_timestamp(info: &CastInfo<'_>) -> Built {
         DataType::Int16 => instant::<Int16Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
         DataType::Int32 => instant::<Int32Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
         DataType::Int64 => instant::<Int64Type>(info, |v| Some(v.saturating_mul(MICROS_PER_SECOND))),
-        DataType::Float32 => instant::<Float32Type>(info, |v| seconds(v.into())),
-        DataType::Float64 => instant::<Float64Type>(info, seconds),
+        DataType::Float32 => seconds::<Float32Type>(info),
+        DataType::Float64 => seconds::<Float64Type>(info),
         DataType::Decimal128(_, scale) => {
             let unit = power(scale.unsigned_abs().into());
             let scale = *scale;
             // The low 64 bits of the whole microseconds, as Java's longValue.
             instant::<Decimal128Type>(info, move |v| {
                 let whole = (v / unit).wrapping_mul(1_000_000);
-                let rest = (v % unit)
-                    .checked_mul(1_000_000)
-                    .map_or_else(|| (double_of(v % unit, scale) * 1e6) as i128, |micros| micros / unit);
+                let rest = match i32::from(scale) - 6 {
+                    less @ ..0 => (v % unit) * power(less.unsigned_abs()),
+                    more => (v % unit) / power(more.unsigned_abs()),
+                };
                 Some(whole.wrapping_add(rest) as i64)
             })
         }
@@ -138,30 +139,40 @@ fn to_timestamp(info: &CastInfo<'_>) -> Built {
     })
 }
 
-fn seconds(value: f64) -> Option<i64> {
-    value.is_finite().then_some((value * MICROS_PER_SECOND as f64) as i64)
+/// Seconds and their fraction. LEGACY cuts at the ends of 64 bits, ANSI raises.
+fn seconds<T: ArrowPrimitiveType<Native: Into<f64>>>(info: &CastInfo<'_>) -> Kernel {
+    let (from, to, strict, raises) = (info.from.clone(), info.to.clone(), info.strict(), info.raises());
+    Arc::new(move |args, rows| {
+        let f = |v: T::Native| {
+            let micros = v.into() * MICROS_PER_SECOND as f64;
+            let within = micros.floor() <= i64::MAX as f64 && micros.ceil() >= i64::MIN as f64;
+            (Into::<f64>::into(v).is_finite() && (within || !strict)).then_some(micros as i64)
+        };
+        let failure = |v: T::Native| {
+            let v: f64 = v.into();
+            if v.is_finite() {
+                return overflow(&v.to_string(), &from, &to);
+            }
+            SparkError::new(
+                "CAST_INVALID_INPUT",
+                format!("The value {v} cannot be cast to \"TIMESTAMP\"."),
+            )
+        };
+        let out = try_unary::<T, Micros>(args, rows, f, if raises { Some(&failure) } else { None })?;
+        Ok(typed(out.as_primitive::<Micros>().clone(), &to))
+    })
 }
 
 /// To a timestamp; `f` gives `None` where there is none.
 fn instant<T: ArrowPrimitiveType>(
     info: &CastInfo<'_>,
     f: impl Fn(T::Native) -> Option<i64> + Send + Sync + 'static,
-) -> Kernel
-where
-    T::Native: std::fmt::Debug,
-{
-    let (to, raises) = (info.to.clone(), info.raises());
-    // Outside 64 bits of microseconds Java's own arithmetic raises, in every mode.
-    let always = matches!(info.from, DataType::Date32 | DataType::Timestamp(..));
+) -> Kernel {
+    let to = info.to.clone();
     Arc::new(move |args, rows| {
-        let failure = |v: T::Native| match always {
-            true => SparkError::new("ARITHMETIC_OVERFLOW", "long overflow"),
-            false => SparkError::new(
-                "CAST_INVALID_INPUT",
-                format!("The value {v:?} cannot be cast to \"TIMESTAMP\"."),
-            ),
-        };
-        let out = try_unary::<T, Micros>(args, rows, &f, if raises || always { Some(&failure) } else { None })?;
+        // Outside 64 bits of microseconds Java's own arithmetic raises, in every mode.
+        let failure = |_: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
+        let out = try_unary::<T, Micros>(args, rows, &f, Some(&failure))?;
         Ok(typed(out.as_primitive::<Micros>().clone(), &to))
     })
 }

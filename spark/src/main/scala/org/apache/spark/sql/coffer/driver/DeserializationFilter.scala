@@ -52,9 +52,11 @@ object DeserializationFilter extends Logging {
   // Holders that call code which a stream names, whatever package they are in. SerializableWritable makes any Hadoop Writable.
   private val denied = Seq("scala.sys.", "scala.tools.",
     "org.apache.spark.SerializableWritable", "org.apache.spark.sql.hive.")
-  // With a local master tasks run in this JVM: closures and the shell's classes are read back here.
+  // With a local master tasks run in this JVM: closures, the shell's classes and the filters of plain sources are
+  // read back here.
   private val localPrefixes =
-    Seq("java.lang.invoke.SerializedLambda", "$line", "org.apache.spark.SerializableWritable", "org.apache.hadoop.")
+    Seq("java.lang.invoke.SerializedLambda", "$line", "org.apache.spark.SerializableWritable", "org.apache.hadoop.",
+      "org.apache.parquet.filter2.")
 
   @volatile private var installed: Option[DeserializationFilter] = None
 

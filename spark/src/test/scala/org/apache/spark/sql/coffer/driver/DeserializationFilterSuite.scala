@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.SparkConf
 import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.sql.coffer.{Answer, Ask, Poll, Ticket}
-import org.apache.spark.sql.coffer.task.{CofferTaskException, Commits, MapCommit}
+import org.apache.spark.sql.coffer.task.{CofferTaskException, MapCommit}
 
 class DeserializationFilterSuite extends AnyFunSuite {
   private val conf = new SparkConf(false).setMaster("local[1]")
@@ -35,7 +35,6 @@ class DeserializationFilterSuite extends AnyFunSuite {
     assert(trip(Answer.NotYet) == Answer.NotYet)
     assert(trip(MapCommit(1, 2, Array(3), Array(4))).isInstanceOf[MapCommit])
     assert(trip(new CofferTaskException("failed", 1, 2, "")).isInstanceOf[CofferTaskException])
-    assert(trip(new Commits().copyAndReset()).isInstanceOf[Commits])
   }
 
   test("installing again, for the next SparkContext of a JVM, is the same filter") {

@@ -1,0 +1,103 @@
+"""PyArrow reads our files and we read PyArrow's, given the same keys."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import subprocess
+from base64 import b64encode
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
+import pytest
+from coffer import find_binary
+from coffer.pme import crypto_factory, load_keks, read_file
+from cryptography.exceptions import InvalidTag
+
+TABLE = pa.table(
+    {
+        "flag": pa.array([True, None, False]),
+        "i": pa.array([-(2**31), None, 2**31 - 1], pa.int32()),
+        "l": pa.array([-(2**63), None, 2**63 - 1], pa.int64()),
+        "d": pa.array([-0.5, None, 1e300], pa.float64()),
+        "money": pa.array([Decimal("-9.99"), None, Decimal("0.01")], pa.decimal128(38, 2)),
+        "text": pa.array(["", None, "naïve 🙂"], pa.string()),
+        "raw": pa.array([b"", None, b"\x00\xff"], pa.binary()),
+        "day": pa.array([dt.date(1, 1, 1), None, dt.date(9999, 12, 31)], pa.date32()),
+        "at": pa.array([0, None, 253402300799999999], pa.timestamp("us", tz="UTC")),
+        "clock": pa.array([-1, None, 1], pa.timestamp("us")),
+    }
+)
+
+
+class Home:
+    """An owner with one sealed table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.coffer("init")
+        pq.write_table(TABLE, folder / "in.parquet")
+        self.coffer("encrypt", "in.parquet", "sealed")
+        self.coffer("keys", "export-keks", "--table", "sealed", "--output", "keks.json")
+        self.keks = load_keks(folder / "keks.json")
+        (self.part,) = (folder / "sealed").glob("part-*.parquet")
+
+    def coffer(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "COFFER_HOME": str(self.folder / "home"), "COFFER_PASSPHRASE": "correct horse"}
+        command = [str(find_binary("coffer")), *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, check=True)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("pme"))
+
+
+def test_pyarrow_reads_ours(home: Home) -> None:
+    assert read_file(home.part, home.keks).equals(TABLE)
+
+
+def test_pyarrow_reads_only_columns_whose_keys_it_holds(home: Home) -> None:
+    home.coffer("keys", "export-keks", "--table", "sealed", "--columns", "i,text", "--output", "some.json")
+    some = load_keks(home.folder / "some.json")
+    assert read_file(home.part, some, ["i", "text"]).equals(TABLE.select(["i", "text"]))
+    with pytest.raises((OSError, KeyError, pa.ArrowException)):
+        read_file(home.part, some, ["raw"])
+
+
+def test_pyarrow_without_keys_or_with_others_reads_nothing(home: Home) -> None:
+    with pytest.raises((OSError, pa.ArrowException)):
+        pq.read_table(home.part)
+    wrong = {kek_id: bytes(32) for kek_id in home.keks}
+    with pytest.raises(InvalidTag):
+        read_file(home.part, wrong)
+
+
+@pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
+@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted-footer", "plaintext-footer"])
+def test_we_read_pyarrows(home: Home, double: bool, plaintext_footer: bool) -> None:
+    name = f"theirs-{double}-{plaintext_footer}"
+    keks = {"kf": os.urandom(16), "kc": os.urandom(32)}
+    config = pe.EncryptionConfiguration(
+        footer_key="kf",
+        column_keys={"kc": TABLE.column_names},
+        double_wrapping=double,
+        plaintext_footer=plaintext_footer,
+        data_key_length_bits=256,
+    )
+    properties = crypto_factory(keks).file_encryption_properties(pe.KmsConnectionConfig(), config)
+    with pq.ParquetWriter(home.folder / f"{name}.parquet", TABLE.schema, encryption_properties=properties) as writer:
+        writer.write_table(TABLE)
+    coded = {kek_id: b64encode(kek).decode() for kek_id, kek in keks.items()}
+    (home.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
+    home.coffer("decrypt", f"{name}.parquet", f"{name}-plain.parquet", "--kek-file", f"{name}.json")
+    assert pq.read_table(home.folder / f"{name}-plain.parquet").equals(TABLE)
+    coded["kc"] = b64encode(bytes(32)).decode()
+    (home.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
+    with pytest.raises(subprocess.CalledProcessError):
+        home.coffer("decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json")
+    assert not (home.folder / f"{name}-wrong.parquet").exists()

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
+from cryptography.exceptions import InvalidTag
+
 from coffer import find_binary
 from coffer.pme import crypto_factory, load_keks, read_file
-from cryptography.exceptions import InvalidTag
 
 TABLE = pa.table(
     {
@@ -101,3 +102,12 @@ def test_we_read_pyarrows(home: Home, double: bool, plaintext_footer: bool) -> N
     with pytest.raises(subprocess.CalledProcessError):
         home.coffer("decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json")
     assert not (home.folder / f"{name}-wrong.parquet").exists()
+
+
+def test_int96_is_an_instant(home: Home) -> None:
+    times = pa.table({"at": pa.array([-1, None, 9_000_000_000_000_000], pa.timestamp("us"))})
+    pq.write_table(times, home.folder / "int96.parquet", use_deprecated_int96_timestamps=True)
+    home.coffer("encrypt", "int96.parquet", "int96")
+    home.coffer("decrypt", "int96", "int96-plain.parquet")
+    back = pq.read_table(home.folder / "int96-plain.parquet")
+    assert back.equals(times.cast(pa.schema([("at", pa.timestamp("us", tz="UTC"))])))

@@ -38,9 +38,11 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     let files = &table.manifest().files;
     let schema = Arc::new(table.manifest().schema());
     if is_file(&args.dst) {
-        let batches = files.iter().flat_map(|pin| match FileReader::open(&table, pin) {
-            Ok(reader) => Box::new(reader) as Batches<'_>,
-            Err(error) => Box::new(std::iter::once(Err(error))),
+        let batches = files.iter().flat_map(|pin| -> Batches<'_> {
+            match FileReader::open(&table, pin) {
+                Ok(reader) => Box::new(reader),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            }
         });
         return whole(&args.dst, &schema, Box::new(batches));
     }

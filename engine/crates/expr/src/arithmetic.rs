@@ -24,8 +24,8 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("integral_divide", Fallible::Always, integral_divide),
     entry("remainder", Fallible::Always, remainder),
     entry("pmod", Fallible::Always, pmod),
-    entry("unary_minus", Fallible::Ansi, unary_minus),
-    entry("abs", Fallible::Ansi, abs),
+    entry("unary_minus", Fallible::Always, unary_minus),
+    entry("abs", Fallible::Always, abs),
     entry("bitwise_and", Fallible::Never, bitwise_and),
     entry("bitwise_or", Fallible::Never, bitwise_or),
     entry("bitwise_xor", Fallible::Never, bitwise_xor),
@@ -126,7 +126,7 @@ fn integral_divide(call: &CallInfo<'_>) -> Built {
 
 /// Remainder and positive remainder: a zero divisor has no result.
 macro_rules! modulo {
-    ($name:ident, $integer:ident, $float:ident, $decimal:path) => {
+    ($name:ident, $integer:ident, $int:ident, $float:ident, $decimal:path) => {
         fn $name(call: &CallInfo<'_>) -> Built {
             if let [DataType::Decimal128(..), DataType::Decimal128(..)] = call.types {
                 return $decimal(call);
@@ -144,9 +144,8 @@ macro_rules! modulo {
                     call.mode,
                     move |_, _| by_zero(),
                 ),
-                // (r + n) % n wraps at 32 bits in Spark; neither operand order nor sign lets it leave 64.
                 DataType::Int32 => partial::<Int32Type>(
-                    |a, b| (b != 0).then(|| $integer(a.into(), b.into()) as i32),
+                    |a, b| (b != 0).then(|| $int(a, b)),
                     call.mode,
                     move |_, _| by_zero(),
                 ),
@@ -184,11 +183,27 @@ macro_rules! float_pmod {
     }};
 }
 
-modulo!(remainder, integer_remainder, float_remainder, decimal::remainder);
-modulo!(pmod, integer_pmod, float_pmod, decimal::pmod);
+modulo!(
+    remainder,
+    integer_remainder,
+    int_remainder,
+    float_remainder,
+    decimal::remainder
+);
+modulo!(pmod, integer_pmod, int_pmod, float_pmod, decimal::pmod);
 
 fn integer_remainder(a: i64, b: i64) -> i64 {
     a.wrapping_rem(b)
+}
+
+fn int_remainder(a: i32, b: i32) -> i32 {
+    a.wrapping_rem(b)
+}
+
+/// As [`integer_pmod`] in 32 bits, where the sum wraps, as in Spark.
+fn int_pmod(a: i32, n: i32) -> i32 {
+    let r = a.wrapping_rem(n);
+    if r < 0 { r.wrapping_add(n).wrapping_rem(n) } else { r }
 }
 
 fn integer_pmod(a: i64, n: i64) -> i64 {

@@ -61,7 +61,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("last_day", Fallible::Never, last_day),
     entry("trunc_date", Fallible::Never, trunc_date),
     entry("trunc_timestamp", Fallible::Always, trunc_timestamp),
-    entry("make_date", Fallible::Ansi, make_date),
+    entry("make_date", Fallible::Always, make_date),
     entry("date_from_unix_date", Fallible::Never, date_from_unix_date),
     entry("unix_date", Fallible::Never, unix_date),
     entry("unix_seconds", Fallible::Never, |call| unix(call, MICROS_PER_SECOND)),
@@ -368,9 +368,13 @@ fn make_date(call: &CallInfo<'_>) -> Built {
                 out.push(None);
                 continue;
             };
-            // Java's LocalDate ends at ±999 999 999 years, its day number at 32 bits.
-            let date =
-                calendar::checked_date(year.into(), month.into(), day.into()).and_then(|d| i32::try_from(d).ok());
+            // Java's LocalDate ends at ±999 999 999 years; what is a date but not a day of 32 bits raises in every mode.
+            let date = Some(i64::from(year))
+                .filter(|year| year.abs() <= 999_999_999)
+                .and_then(|year| calendar::checked_date(year, month.into(), day.into()));
+            let date = date
+                .map(|days| i32::try_from(days).map_err(|_| date_overflow()))
+                .transpose()?;
             if date.is_none() && ansi {
                 return Err(SparkError::new(
                     "DATETIME_FIELD_OUT_OF_BOUNDS.WITH_SUGGESTION",

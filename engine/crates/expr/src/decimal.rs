@@ -411,17 +411,49 @@ fn narrowed(exact: i256, from: i32, t: &Types) -> Option<i128> {
 }
 
 pub(crate) fn negate(call: &CallInfo<'_>) -> Built {
-    map(call, |v| -v)
+    map(call, negated)
 }
 
 pub(crate) fn abs(call: &CallInfo<'_>) -> Built {
-    map(call, i128::abs)
+    map(call, |v| if v < 0 { negated(v) } else { v })
 }
 
+/// Scala's `BigDecimal` rounds what it negates to 34 digits, half even; Spark inherits that.
+fn negated(value: i128) -> i128 {
+    if fits(value, 34) {
+        return value.wrapping_neg();
+    }
+    let mut digits = 35;
+    while !fits(value, digits) && digits < 39 {
+        digits += 1;
+    }
+    let unit = power(u32::from(digits) - 34);
+    let (whole, rest) = (value / unit, value % unit);
+    let twice = rest.unsigned_abs() * 2;
+    let up = twice > unit.unsigned_abs() || (twice == unit.unsigned_abs() && whole % 2 != 0);
+    let rounded = if up { whole + value.signum() } else { whole };
+    rounded.saturating_mul(unit).wrapping_neg()
+}
+
+/// A result that rounding made too long raises in every mode.
 fn map(call: &CallInfo<'_>, f: fn(i128) -> i128) -> Built {
-    let data_type = call.ret.clone();
+    let ([DataType::Decimal128(..)], DataType::Decimal128(precision, scale)) = (call.types, call.ret) else {
+        return Err(call.bad_types());
+    };
+    let (data_type, precision, scale) = (call.ret.clone(), *precision, *scale);
     Ok(Arc::new(move |args, rows| {
-        let array = unary::<Decimals, Decimals>(args, rows, f)?;
+        let failure = |v: i128| {
+            SparkError::new(
+                "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION",
+                format!(
+                    "The {} rounded half up from {} cannot be represented as Decimal({precision}, {scale}).",
+                    plain(f(v), scale),
+                    plain(v, scale)
+                ),
+            )
+        };
+        let checked = |v: i128| Some(f(v)).filter(|v| fits(*v, precision));
+        let array = try_unary::<Decimals, Decimals>(args, rows, checked, Some(&failure))?;
         Ok(typed(
             arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
             &data_type,

@@ -53,10 +53,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
         measure(call, |text| text.len() * 8, |bytes| bytes.len() * 8)
     }),
     entry("ascii", Fallible::Never, |call| {
-        // Of a code point beyond the first plane Java gives the first of two halves.
         measure(
             call,
-            |text| text.encode_utf16().next().map_or(0, usize::from),
+            |text| text.chars().next().map_or(0, |c| u32::from(c) as usize),
             <[u8]>::len,
         )
     }),

@@ -274,3 +274,22 @@ fn predicates() {
     check("predicates.tsv");
 }
 
+#[test]
+fn arithmetic() {
+    check("arithmetic.tsv");
+}
+
+#[test]
+fn mathematics() {
+    check("mathematics.tsv");
+}
+
+#[test]
+fn strings() {
+    check("strings.tsv");
+}
+
+#[test]
+fn datetimes() {
+    check("datetimes.tsv");
+}

@@ -25,6 +25,21 @@ fn range(position: i32, count: i32, length: i32) -> (i32, i32) {
     (start.max(0), end)
 }
 
+/// As [`range`] for bytes, with what Spark's 32 bit subtraction makes of positions far before the start.
+fn byte_range(position: i32, count: i32, length: i32) -> (i32, i32) {
+    let start = match position {
+        1.. => position - 1,
+        0 => 0,
+        _ => length.wrapping_add(position),
+    };
+    let end = if length.wrapping_sub(start) < count {
+        length
+    } else {
+        start.saturating_add(count)
+    };
+    (start.max(0), end)
+}
+
 fn slice(text: &str, start: i32, end: i32) -> &str {
     if end <= start {
         return "";
@@ -71,7 +86,7 @@ pub(super) fn substring(call: &CallInfo<'_>) -> Built {
                 .map(|(row, bytes)| {
                     let (bytes, position, count) = (bytes?, int(&positions, row)?, int(&counts, row)?);
                     let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
-                    let (start, end) = range(position, count, length);
+                    let (start, end) = byte_range(position, count, length);
                     let (start, end) = (
                         usize::try_from(start).unwrap_or(0),
                         usize::try_from(end.min(length)).unwrap_or(0),
@@ -188,11 +203,11 @@ pub(super) fn locate(call: &CallInfo<'_>) -> Built {
                 if start < 1 {
                     return Some(0);
                 }
-                // Past the end Spark finds nothing, not even the empty text.
-                let skipped = byte_of(text, start - 1);
-                if start - 1 > chars(text) {
-                    return Some(0);
+                // Spark finds the empty text at once, wherever the search begins.
+                if part.is_empty() {
+                    return Some(1);
                 }
+                let skipped = byte_of(text, start - 1);
                 let rest = text.get(skipped..).unwrap_or_default();
                 Some(
                     rest.find(part)

@@ -11,9 +11,7 @@ use coffer_proto::plan::{AggCall, Expr, Fragment, NamedExpr, Node, Sort, node::O
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::{
-    ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec,
-};
+use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
 
 use crate::{
     NodeMetrics, Unsupported, aggregate,
@@ -76,15 +74,34 @@ impl Plan {
 /// Turns a fragment into a plan of `context.partitions` partitions, or says why not.
 pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupported> {
     if fragment.version != VERSION {
-        return Err(Unsupported::Version { found: fragment.version, expected: VERSION });
+        return Err(Unsupported::Version {
+            found: fragment.version,
+            expected: VERSION,
+        });
     }
-    let root = fragment.root.as_ref().ok_or(Unsupported::Malformed { node: 0, what: "no root" })?;
-    let mut builder = Builder { expressions: Expressions(context.expressions), nodes: vec![] };
+    let root = fragment.root.as_ref().ok_or(Unsupported::Malformed {
+        node: 0,
+        what: "no root",
+    })?;
+    let mut builder = Builder {
+        expressions: Expressions(context.expressions),
+        nodes: vec![],
+    };
     let plan = builder.node(root, context.partitions)?;
-    let output = fragment.output.as_ref().ok_or(Unsupported::Malformed { node: root.id, what: "no output schema" })?;
+    let output = fragment.output.as_ref().ok_or(Unsupported::Malformed {
+        node: root.id,
+        what: "no output schema",
+    })?;
     same_types(root.id, &plan.schema(), &schema_of(output, root.id)?)?;
-    let plan = if scatters(fragment) { in_fixed_order(root.id, plan)? } else { plan };
-    Ok(Plan { root: plan, nodes: builder.nodes })
+    let plan = if scatters(fragment) {
+        in_fixed_order(root.id, plan)?
+    } else {
+        plan
+    };
+    Ok(Plan {
+        root: plan,
+        nodes: builder.nodes,
+    })
 }
 
 /// Whether rows leave by their place in the stream rather than by their values.
@@ -102,13 +119,19 @@ fn in_fixed_order(node: u32, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exe
     let columns = schema.fields().iter().enumerate().map(|(index, field)| {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
         // Not the canonical form of keys: -0.0 and 0.0 are different rows.
-        PhysicalSortExpr { expr: column, options: SortOptions::default() }
+        PhysicalSortExpr {
+            expr: column,
+            options: SortOptions::default(),
+        }
     });
     match LexOrdering::new(columns) {
         Some(ordering) => Ok(Arc::new(SortExec::new(ordering, plan).with_preserve_partitioning(true))),
         // Rows without columns are all the same.
         None if schema.fields().is_empty() => Ok(plan),
-        None => Err(Unsupported::Malformed { node, what: "an order of no columns" }),
+        None => Err(Unsupported::Malformed {
+            node,
+            what: "an order of no columns",
+        }),
     }
 }
 
@@ -156,12 +179,7 @@ impl Expressions<'_> {
     }
 
     /// An expression that rows are grouped, sorted or partitioned by: −0.0 and NaN in canonical form.
-    pub(crate) fn key(
-        &self,
-        node: u32,
-        expr: &Expr,
-        schema: &SchemaRef,
-    ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    pub(crate) fn key(&self, node: u32, expr: &Expr, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
         let compiled = self.compile(node, expr, schema)?;
         coffer_expr::normalize_key(compiled, schema).map_err(|source| Unsupported::Expression { node, source })
     }
@@ -173,14 +191,21 @@ impl Expressions<'_> {
         schema: &SchemaRef,
     ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
         let compiled = self.compile(node, expr, schema)?;
-        let data_type = compiled.data_type(schema).map_err(|source| Unsupported::Operators { node, source })?;
+        let data_type = compiled
+            .data_type(schema)
+            .map_err(|source| Unsupported::Operators { node, source })?;
         if data_type == DataType::Boolean {
             Ok(compiled)
         } else {
-            Err(Unsupported::Malformed { node, what: "a condition that is not boolean" })
+            Err(Unsupported::Malformed {
+                node,
+                what: "a condition that is not boolean",
+            })
         }
     }
 }
+
+type NamedExprs = Vec<(Arc<dyn PhysicalExpr>, String)>;
 
 struct Builder<'a> {
     expressions: Expressions<'a>,
@@ -223,7 +248,10 @@ impl Builder<'_> {
             }
             Op::Filter(filter) => {
                 let child = self.child(id, filter.child.as_deref(), partitions)?;
-                let condition = filter.condition.as_ref().ok_or(malformed("a filter without condition"))?;
+                let condition = filter
+                    .condition
+                    .as_ref()
+                    .ok_or(malformed("a filter without condition"))?;
                 let condition = self.expressions.boolean(id, condition, &child.schema())?;
                 vec![Arc::new(FilterExec::try_new(condition, child).map_err(operators)?)]
             }
@@ -285,7 +313,10 @@ impl Builder<'_> {
                 });
             }
         };
-        let top = made.first().map(Arc::clone).ok_or(malformed("a node without operator"))?;
+        let top = made
+            .first()
+            .map(Arc::clone)
+            .ok_or(malformed("a node without operator"))?;
         self.nodes.push((id, made));
         Ok(top)
     }
@@ -296,19 +327,23 @@ impl Builder<'_> {
         child: Option<&Node>,
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
-        self.node(child.ok_or(Unsupported::Malformed { node, what: "a node without child" })?, partitions)
+        self.node(
+            child.ok_or(Unsupported::Malformed {
+                node,
+                what: "a node without child",
+            })?,
+            partitions,
+        )
     }
 
-    fn named(
-        &self,
-        node: u32,
-        exprs: &[NamedExpr],
-        schema: &SchemaRef,
-    ) -> Result<Vec<(Arc<dyn PhysicalExpr>, String)>, Unsupported> {
+    fn named(&self, node: u32, exprs: &[NamedExpr], schema: &SchemaRef) -> Result<NamedExprs, Unsupported> {
         exprs
             .iter()
             .map(|named| {
-                let expr = named.expr.as_ref().ok_or(Unsupported::Malformed { node, what: "a missing expression" })?;
+                let expr = named.expr.as_ref().ok_or(Unsupported::Malformed {
+                    node,
+                    what: "a missing expression",
+                })?;
                 Ok((self.expressions.compile(node, expr, schema)?, named.name.clone()))
             })
             .collect()
@@ -323,12 +358,17 @@ impl Builder<'_> {
         declared: &SchemaRef,
     ) -> Result<Vec<Arc<dyn PhysicalExpr>>, Unsupported> {
         if exprs.len() != declared.fields().len() {
-            return Err(Unsupported::Malformed { node, what: "a projection of another width than its schema" });
+            return Err(Unsupported::Malformed {
+                node,
+                what: "a projection of another width than its schema",
+            });
         }
         let mut compiled = Vec::with_capacity(exprs.len());
         for (column, (expr, field)) in exprs.iter().zip(declared.fields()).enumerate() {
             let expr = self.expressions.compile(node, expr, schema)?;
-            let found = expr.data_type(schema).map_err(|source| Unsupported::Operators { node, source })?;
+            let found = expr
+                .data_type(schema)
+                .map_err(|source| Unsupported::Operators { node, source })?;
             if &found != field.data_type() {
                 return Err(Unsupported::Type {
                     node,
@@ -350,10 +390,14 @@ impl Builder<'_> {
     ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
         let ordering = order::ordering(node, &sort.keys, &child.schema(), &self.expressions)?;
         if sort.fetch == 0 {
-            return Ok(Arc::new(SortExec::new(ordering, child).with_preserve_partitioning(true)));
+            return Ok(Arc::new(
+                SortExec::new(ordering, child).with_preserve_partitioning(true),
+            ));
         }
-        let fetch = usize::try_from(sort.fetch)
-            .map_err(|_| Unsupported::Malformed { node, what: "a limit beyond memory" })?;
+        let fetch = usize::try_from(sort.fetch).map_err(|_| Unsupported::Malformed {
+            node,
+            what: "a limit beyond memory",
+        })?;
         Ok(Arc::new(TopKExec::new(ordering, child, fetch)))
     }
 }

@@ -87,8 +87,9 @@ impl Encoder {
     pub fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let plain = without_dictionaries(batch)?;
         let batch = plain.as_ref().unwrap_or(batch);
-        let (_, data) =
-            self.generator.encode(batch, &mut self.dictionaries, &self.options, &mut self.context)?;
+        let (_, data) = self
+            .generator
+            .encode(batch, &mut self.dictionaries, &self.options, &mut self.context)?;
         let (metadata, body) = (&data.ipc_message, &data.arrow_data);
         if body.len() > MAX_BODY {
             return Err(CodecError::TooLarge);
@@ -104,7 +105,9 @@ impl Encoder {
         if body.len() >= PACK_FROM {
             let at = out.len();
             out.resize(at + lz4_flex::block::get_maximum_output_size(body.len()), 0);
-            let packed = out.get_mut(at..).and_then(|space| lz4_flex::block::compress_into(body, space).ok());
+            let packed = out
+                .get_mut(at..)
+                .and_then(|space| lz4_flex::block::compress_into(body, space).ok());
             if let Some(packed) = packed.filter(|packed| *packed < body.len() - body.len() / 8) {
                 out.truncate(at + packed);
                 if let Some(codec) = out.get_mut(start) {
@@ -129,12 +132,17 @@ pub fn encode_batch(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), CodecE
 pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<RecordBatch, CodecError> {
     let header = payload.get(..HEADER).ok_or(CodecError::Truncated)?;
     let (codec, metadata_length, body_length) = match *header {
-        [codec, 0, 0, 0, a, b, c, d, e, f, g, h, i, j, k, l] => {
-            (codec, u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes([e, f, g, h, i, j, k, l]))
-        }
+        [codec, 0, 0, 0, a, b, c, d, e, f, g, h, i, j, k, l] => (
+            codec,
+            u32::from_le_bytes([a, b, c, d]),
+            u64::from_le_bytes([e, f, g, h, i, j, k, l]),
+        ),
         _ => return Err(CodecError::Header),
     };
-    let body_length = usize::try_from(body_length).ok().filter(|n| *n <= MAX_BODY).ok_or(CodecError::TooLarge)?;
+    let body_length = usize::try_from(body_length)
+        .ok()
+        .filter(|n| *n <= MAX_BODY)
+        .ok_or(CodecError::TooLarge)?;
     let body_at = usize::try_from(metadata_length)
         .ok()
         .and_then(|n| n.checked_add(HEADER))
@@ -162,19 +170,19 @@ pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<RecordBatch, C
     if message.version() != MetadataVersion::V5 {
         return Err(CodecError::Metadata("version"));
     }
-    let batch = message.header_as_record_batch().ok_or(CodecError::Metadata("not a record batch"))?;
+    let batch = message
+        .header_as_record_batch()
+        .ok_or(CodecError::Metadata("not a record batch"))?;
     check_layout(schema, &batch, body.len())?;
     let none = HashMap::new();
-    Ok(RecordBatchDecoder::try_new(&body, batch, Arc::clone(schema), &none, &MetadataVersion::V5)?
-        .read_record_batch()?)
+    Ok(
+        RecordBatchDecoder::try_new(&body, batch, Arc::clone(schema), &none, &MetadataVersion::V5)?
+            .read_record_batch()?,
+    )
 }
 
 /// Arrow's decoder slices the body without looking; so every node and buffer is held against schema and body first.
-fn check_layout(
-    schema: &SchemaRef,
-    batch: &arrow::ipc::RecordBatch<'_>,
-    body: usize,
-) -> Result<(), CodecError> {
+fn check_layout(schema: &SchemaRef, batch: &arrow::ipc::RecordBatch<'_>, body: usize) -> Result<(), CodecError> {
     if batch.compression().is_some() || batch.variadicBufferCounts().is_some_and(|counts| !counts.is_empty()) {
         return Err(CodecError::Metadata("compressed or variadic"));
     }
@@ -194,8 +202,11 @@ fn check_layout(
         }
         for part in parts_of(field.data_type()).ok_or(CodecError::Layout("column type"))? {
             let buffer = buffers.next().ok_or(CodecError::Layout("buffer count"))?;
-            let inside = buffer.offset().checked_add(buffer.length()).and_then(|end| usize::try_from(end).ok());
-            if buffer.offset() < 0 || buffer.offset() % 8 != 0 || !inside.is_some_and(|end| end <= body) {
+            let inside = buffer
+                .offset()
+                .checked_add(buffer.length())
+                .and_then(|end| usize::try_from(end).ok());
+            if buffer.offset() < 0 || buffer.offset() % 8 != 0 || inside.is_none_or(|end| end > body) {
                 return Err(CodecError::Layout("buffer outside of the body"));
             }
             if !part.holds(buffer.length(), rows, node.null_count()) {

@@ -49,7 +49,13 @@ impl ExpandExec {
             EmissionType::Incremental,
             child.boundedness(),
         ));
-        Self { child, projections, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            child,
+            projections,
+            schema,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 
@@ -68,9 +74,11 @@ impl ExecutionPlan for ExpandExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(child), true) => {
-                Ok(Arc::new(Self::of(child, Arc::clone(&self.projections), Arc::clone(&self.schema))))
-            }
+            (Some(child), true) => Ok(Arc::new(Self::of(
+                child,
+                Arc::clone(&self.projections),
+                Arc::clone(&self.schema),
+            ))),
             _ => internal_err!("an expand has one child"),
         }
     }
@@ -87,12 +95,18 @@ impl ExecutionPlan for ExpandExec {
                     Ok(batch) => (0..count).map(|index| Ok((batch.clone(), index))).collect(),
                     Err(error) => vec![Err(error)],
                 };
-                stream::iter(projected.into_iter().map(move |item| item.map(|item| (item, Arc::clone(&projections)))))
+                stream::iter(
+                    projected
+                        .into_iter()
+                        .map(move |item| item.map(|item| (item, Arc::clone(&projections)))),
+                )
             })
             .map(move |item| {
                 let ((batch, index), projections) = item?;
                 let _timer = metrics.elapsed_compute().timer();
-                let Some(projection) = projections.get(index) else { return internal_err!("no such projection") };
+                let Some(projection) = projections.get(index) else {
+                    return internal_err!("no such projection");
+                };
                 let columns = projection
                     .iter()
                     .map(|expr| expr.evaluate(&batch)?.into_array(batch.num_rows()))
@@ -102,7 +116,10 @@ impl ExecutionPlan for ExpandExec {
                 metrics.record_output(batch.num_rows());
                 Ok(batch)
             });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), expanded)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            expanded,
+        )))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -38,7 +38,13 @@ impl InputExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { input_id, schema, merge, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            input_id,
+            schema,
+            merge,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 

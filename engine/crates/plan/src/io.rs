@@ -32,7 +32,7 @@ pub struct ScanFiles {
     /// Slices of pinned files, as the sealed descriptor lists them.
     pub slices: Vec<FileSlice>,
     /// Column and footer keys that were released to the session.
-   pub keys: Arc<KekSet>,
+    pub keys: Arc<KekSet>,
     /// Opened footers of the same session, shared by its tasks.
     pub footers: Arc<FooterCache>,
     /// Where paths without a scheme, and `file://` URLs, are read from.

@@ -26,7 +26,13 @@ pub(crate) struct LimitExec {
 impl LimitExec {
     pub(crate) fn new(child: Arc<dyn ExecutionPlan>, skip: usize, fetch: Option<usize>) -> Self {
         let properties = Arc::clone(child.properties());
-        Self { child, skip, fetch, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            child,
+            skip,
+            fetch,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 

@@ -16,12 +16,24 @@ pub(crate) fn ordering(
 ) -> Result<LexOrdering, Unsupported> {
     let mut exprs = Vec::with_capacity(keys.len());
     for key in keys {
-        let expr = key.expr.as_ref().ok_or(Unsupported::Malformed { node, what: "a sort key without expression" })?;
-        exprs.push(PhysicalSortExpr { expr: expressions.key(node, expr, schema)?, options: options(key) });
+        let expr = key.expr.as_ref().ok_or(Unsupported::Malformed {
+            node,
+            what: "a sort key without expression",
+        })?;
+        exprs.push(PhysicalSortExpr {
+            expr: expressions.key(node, expr, schema)?,
+            options: options(key),
+        });
     }
-    LexOrdering::new(exprs).ok_or(Unsupported::Malformed { node, what: "no sort keys" })
+    LexOrdering::new(exprs).ok_or(Unsupported::Malformed {
+        node,
+        what: "no sort keys",
+    })
 }
 
 pub(crate) fn options(key: &SortKey) -> SortOptions {
-    SortOptions { descending: key.descending, nulls_first: key.nulls_first }
+    SortOptions {
+        descending: key.descending,
+        nulls_first: key.nulls_first,
+    }
 }

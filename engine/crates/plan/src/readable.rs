@@ -38,7 +38,9 @@ impl Writer<'_> {
             self.text.push_str("  ");
         }
         write!(self.text, "({}) ", node.id)?;
-        let Some(op) = &node.op else { return writeln!(self.text, "(no operator)") };
+        let Some(op) = &node.op else {
+            return writeln!(self.text, "(no operator)");
+        };
         self.line(op)?;
         self.text.push('\n');
         match op {
@@ -66,14 +68,27 @@ impl Writer<'_> {
         match op {
             Op::Scan(scan) => {
                 write!(out, "Scan {} [{}]", scan.scan_id, Columns(scan.schema.as_ref()))?;
-                when(out, !scan.pushed.is_empty(), format_args!(", pushed [{}]", List(&scan.pushed, " and ")))
+                when(
+                    out,
+                    !scan.pushed.is_empty(),
+                    format_args!(", pushed [{}]", List(&scan.pushed, " and ")),
+                )
             }
             Op::Input(input) => {
                 write!(out, "Input {} [{}]", input.input_id, Columns(input.schema.as_ref()))?;
-                when(out, !input.merge.is_empty(), format_args!(", merged by [{}]", List(&input.merge, ", ")))
+                when(
+                    out,
+                    !input.merge.is_empty(),
+                    format_args!(", merged by [{}]", List(&input.merge, ", ")),
+                )
             }
             Op::Values(values) => {
-                write!(out, "Values [{}], {} rows", Columns(values.schema.as_ref()), values.rows.len())
+                write!(
+                    out,
+                    "Values [{}], {} rows",
+                    Columns(values.schema.as_ref()),
+                    values.rows.len()
+                )
             }
             Op::Filter(filter) => write!(out, "Filter {}", Maybe(filter.condition.as_ref())),
             Op::Project(project) => write!(out, "Project [{}]", List(&project.exprs, ", ")),
@@ -89,7 +104,10 @@ impl Writer<'_> {
             }
             Op::Expand(expand) => {
                 write!(out, "Expand [{}]", Columns(expand.schema.as_ref()))?;
-                expand.projections.iter().try_for_each(|p| write!(out, " [{}]", List(&p.exprs, ", ")))
+                expand
+                    .projections
+                    .iter()
+                    .try_for_each(|p| write!(out, " [{}]", List(&p.exprs, ", ")))
             }
             Op::Union(union) => {
                 out.push_str("Union");
@@ -102,15 +120,28 @@ impl Writer<'_> {
 
     fn aggregate(out: &mut String, aggregate: &Aggregate) -> fmt::Result {
         out.push_str("Aggregate");
-        when(out, !aggregate.grouping.is_empty(), format_args!(" by [{}]", List(&aggregate.grouping, ", ")))?;
+        when(
+            out,
+            !aggregate.grouping.is_empty(),
+            format_args!(" by [{}]", List(&aggregate.grouping, ", ")),
+        )?;
         write!(out, " [{}]", List(&aggregate.calls, ", "))
     }
 
     fn join(out: &mut String, join: &Join) -> fmt::Result {
         let kind = JoinType::try_from(join.r#type).map_or("UNKNOWN", |kind| kind.as_str_name());
         let on = List(&join.left_keys, ", ");
-        write!(out, "Join {} [{on}] = [{}]", kind.to_ascii_lowercase(), List(&join.right_keys, ", "))?;
-        when(out, join.condition.is_some(), format_args!(" if {}", Maybe(join.condition.as_ref())))
+        write!(
+            out,
+            "Join {} [{on}] = [{}]",
+            kind.to_ascii_lowercase(),
+            List(&join.right_keys, ", ")
+        )?;
+        when(
+            out,
+            join.condition.is_some(),
+            format_args!(" if {}", Maybe(join.condition.as_ref())),
+        )
     }
 }
 
@@ -178,13 +209,22 @@ impl Readable for Partitioning {
     fn read(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.kind {
             Some(partitioning::Kind::Hash(hash)) => {
-                write!(f, "Shuffle to {} by hash of [{}]", hash.partitions, List(&hash.exprs, ", "))
+                write!(
+                    f,
+                    "Shuffle to {} by hash of [{}]",
+                    hash.partitions,
+                    List(&hash.exprs, ", ")
+                )
             }
             Some(partitioning::Kind::Single(_)) => f.write_str("Shuffle to 1"),
             Some(partitioning::Kind::RoundRobin(robin)) => write!(f, "Shuffle to {} in turn", robin.partitions),
             Some(partitioning::Kind::Range(range)) => {
                 let keys = List(&range.keys, ", ");
-                write!(f, "Shuffle to {} by range of [{keys}], bounds {}", range.partitions, range.bounds_id)
+                write!(
+                    f,
+                    "Shuffle to {} by range of [{keys}], bounds {}",
+                    range.partitions, range.bounds_id
+                )
             }
             None => f.write_str("(no partitioning)"),
         }
@@ -249,12 +289,22 @@ impl Readable for Expr {
                 write!(f, "{mode}{}({})", call.name, List(&call.args, ", "))
             }
             Some(Kind::Cast(cast)) => {
-                write!(f, "cast({} as {})", Maybe(cast.child.as_deref()), Maybe(cast.to.as_ref()))
+                write!(
+                    f,
+                    "cast({} as {})",
+                    Maybe(cast.child.as_deref()),
+                    Maybe(cast.to.as_ref())
+                )
             }
             Some(Kind::CaseWhen(case)) => {
                 f.write_str("case")?;
                 for branch in &case.branches {
-                    write!(f, " when {} then {}", Maybe(branch.when.as_ref()), Maybe(branch.then.as_ref()))?;
+                    write!(
+                        f,
+                        " when {} then {}",
+                        Maybe(branch.when.as_ref()),
+                        Maybe(branch.then.as_ref())
+                    )?;
                 }
                 if let Some(otherwise) = &case.otherwise {
                     write!(f, " else {}", Maybe(Some(otherwise.as_ref())))?;
@@ -301,8 +351,13 @@ impl fmt::Display for Decimal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let negative = self.0.first().is_some_and(|byte| byte & 0x80 != 0);
         let start: i128 = if negative { -1 } else { 0 };
-        let value = self.0.iter().fold(start, |value, byte| (value << 8) | i128::from(*byte));
-        let Some(unit) = 10u128.checked_pow(self.1).filter(|_| self.0.len() <= 16) else { return f.write_str("?") };
+        let value = self
+            .0
+            .iter()
+            .fold(start, |value, byte| (value << 8) | i128::from(*byte));
+        let Some(unit) = 10u128.checked_pow(self.1).filter(|_| self.0.len() <= 16) else {
+            return f.write_str("?");
+        };
         let sign = if value < 0 { "-" } else { "" };
         let magnitude = value.unsigned_abs();
         if self.1 == 0 {

@@ -42,11 +42,21 @@ impl Sampler {
         let keys = keys_of(&sample.keys, schema, &Expressions(expressions))?;
         let size = usize::try_from(sample.size).unwrap_or(usize::MAX);
         if size == 0 {
-            return Err(Unsupported::Malformed { node: 0, what: "a sample of nothing" });
+            return Err(Unsupported::Malformed {
+                node: 0,
+                what: "a sample of nothing",
+            });
         }
-        let types = keys.iter().map(|key| key.expr.data_type(schema)).collect::<Result<Vec<_>>>().map_err(operators)?;
-        let mut fields: Vec<Field> =
-            types.iter().enumerate().map(|(i, t)| Field::new(format!("key{i}"), t.clone(), true)).collect();
+        let types = keys
+            .iter()
+            .map(|key| key.expr.data_type(schema))
+            .collect::<Result<Vec<_>>>()
+            .map_err(operators)?;
+        let mut fields: Vec<Field> = types
+            .iter()
+            .enumerate()
+            .map(|(i, t)| Field::new(format!("key{i}"), t.clone(), true))
+            .collect();
         fields.push(Field::new("weight", DataType::Float64, true));
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())
             .map_err(|error| operators(error.into()))?;
@@ -72,7 +82,11 @@ impl Sampler {
         let mut entering: Vec<u32> = Vec::new();
         let mut places: Vec<usize> = Vec::new();
         for row in 0..u32::try_from(batch.num_rows()).map_err(|_| internal_datafusion_err!("a batch of 2^32 rows"))? {
-            let place = if self.seen < self.size as u64 { self.seen } else { self.below(self.seen + 1) };
+            let place = if self.seen < self.size as u64 {
+                self.seen
+            } else {
+                self.below(self.seen + 1)
+            };
             self.seen += 1;
             if let Some(place) = usize::try_from(place).ok().filter(|place| *place < self.size) {
                 entering.push(row);
@@ -131,18 +145,15 @@ pub fn pick_bounds(
     partitions: usize,
     expressions: &CompileContext,
 ) -> Result<Vec<Row>, Unsupported> {
-    let Some(schema) = samples.first().map(RecordBatch::schema) else { return Ok(vec![]) };
+    let Some(schema) = samples.first().map(RecordBatch::schema) else {
+        return Ok(vec![]);
+    };
     let operators = |source| Unsupported::Operators { node: 0, source };
     let keys = keys_of(keys, &schema, &Expressions(expressions))?;
     pick(samples, &schema, &keys, partitions).map_err(operators)
 }
 
-fn pick(
-    samples: &[RecordBatch],
-    schema: &SchemaRef,
-    keys: &[PhysicalSortExpr],
-    partitions: usize,
-) -> Result<Vec<Row>> {
+fn pick(samples: &[RecordBatch], schema: &SchemaRef, keys: &[PhysicalSortExpr], partitions: usize) -> Result<Vec<Row>> {
     let all = arrow::compute::concat_batches(schema, samples)?;
     let weights = all
         .columns()

@@ -43,7 +43,9 @@ pub(crate) fn nullable(schema: &ArrowSchema) -> SchemaRef {
 
 /// The session configuration for plans of this crate, with batches of `batch_size` rows.
 pub fn config(batch_size: usize) -> SessionConfig {
-    let mut config = SessionConfig::new().with_batch_size(batch_size).with_target_partitions(1);
+    let mut config = SessionConfig::new()
+        .with_batch_size(batch_size)
+        .with_target_partitions(1);
     let options = config.options_mut();
     // These share state over all partitions of a plan, of which an engine may run any subset, in any order.
     options.optimizer.enable_dynamic_filter_pushdown = false;
@@ -81,7 +83,11 @@ pub(crate) fn with_schema(schema: &SchemaRef, batch: RecordBatch) -> Result<Reco
         return Ok(batch);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        batch.columns().to_vec(),
+        &options,
+    )?)
 }
 
 /// The same stream, with the time that polling it takes and its rows counted: for leaves, whose time is all their own.

@@ -31,11 +31,19 @@ pub(crate) struct TopKExec {
 impl TopKExec {
     pub(crate) fn new(ordering: LexOrdering, child: Arc<dyn ExecutionPlan>, fetch: usize) -> Self {
         let properties = Arc::clone(Self::sort(&ordering, &child, fetch).properties());
-        Self { child, ordering, fetch, properties, sorts: Mutex::default() }
+        Self {
+            child,
+            ordering,
+            fetch,
+            properties,
+            sorts: Mutex::default(),
+        }
     }
 
     fn sort(ordering: &LexOrdering, child: &Arc<dyn ExecutionPlan>, fetch: usize) -> SortExec {
-        SortExec::new(ordering.clone(), Arc::clone(child)).with_preserve_partitioning(true).with_fetch(Some(fetch))
+        SortExec::new(ordering.clone(), Arc::clone(child))
+            .with_preserve_partitioning(true)
+            .with_fetch(Some(fetch))
     }
 }
 

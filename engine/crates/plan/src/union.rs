@@ -31,15 +31,27 @@ pub(crate) struct UnionExec {
 impl UnionExec {
     /// Children must have the types of `schema`.
     pub(crate) fn new(children: Vec<Arc<dyn ExecutionPlan>>, schema: SchemaRef, stacked: bool) -> Self {
-        let counts = children.iter().map(|child| child.output_partitioning().partition_count());
-        let partitions = if stacked { counts.sum() } else { counts.max().unwrap_or(0) };
+        let counts = children
+            .iter()
+            .map(|child| child.output_partitioning().partition_count());
+        let partitions = if stacked {
+            counts.sum()
+        } else {
+            counts.max().unwrap_or(0)
+        };
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { children, stacked, schema, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            children,
+            stacked,
+            schema,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 

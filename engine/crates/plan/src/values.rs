@@ -67,7 +67,11 @@ impl ValuesExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { batch, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            batch,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 
@@ -86,7 +90,11 @@ impl ExecutionPlan for ValuesExec {
             return Ok(empty(&schema));
         }
         let stream = MemoryStream::try_new(vec![self.batch.clone()], Arc::clone(&schema), None)?;
-        Ok(counted(schema, Box::pin(stream), BaselineMetrics::new(&self.metrics, partition)))
+        Ok(counted(
+            schema,
+            Box::pin(stream),
+            BaselineMetrics::new(&self.metrics, partition),
+        ))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -96,7 +104,11 @@ impl ExecutionPlan for ValuesExec {
 
 /// A scalar as a literal of the IR.
 pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
-    let of = |id: TypeId| proto::DataType { id: id.into(), precision: 0, scale: 0 };
+    let of = |id: TypeId| proto::DataType {
+        id: id.into(),
+        precision: 0,
+        scale: 0,
+    };
     let int = |value: Option<i64>| value.map(Value::Int);
     let (data_type, value) = match scalar {
         ScalarValue::Null => (of(TypeId::Null), None),
@@ -109,7 +121,11 @@ pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
         ScalarValue::Float64(v) => (of(TypeId::Double), v.map(Value::Double)),
         ScalarValue::Decimal128(v, precision, scale) => {
             let scale = u32::try_from(*scale).map_err(|_| internal_datafusion_err!("a decimal of negative scale"))?;
-            let data_type = proto::DataType { id: TypeId::Decimal.into(), precision: u32::from(*precision), scale };
+            let data_type = proto::DataType {
+                id: TypeId::Decimal.into(),
+                precision: u32::from(*precision),
+                scale,
+            };
             (data_type, v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())))
         }
         ScalarValue::Utf8(v) => (of(TypeId::String), v.clone().map(Value::String)),
@@ -119,5 +135,8 @@ pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
         ScalarValue::TimestampMicrosecond(v, None) => (of(TypeId::TimestampNtz), int(*v)),
         other => return internal_err!("{} is not a type of fragments", other.data_type()),
     };
-    Ok(Literal { r#type: Some(data_type), value })
+    Ok(Literal {
+        r#type: Some(data_type),
+        value,
+    })
 }

@@ -55,7 +55,10 @@ impl GroupState for AverageDouble {
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let (sums, counts): (Vec<f64>, Vec<i64>) = emit.take_needed(&mut self.states).into_iter().unzip();
-        Ok(vec![Arc::new(Float64Array::from(sums)), Arc::new(Int64Array::from(counts))])
+        Ok(vec![
+            Arc::new(Float64Array::from(sums)),
+            Arc::new(Int64Array::from(counts)),
+        ])
     }
 
     fn size(&self) -> usize {
@@ -73,7 +76,12 @@ pub(super) struct AverageDecimal {
 
 impl AverageDecimal {
     pub(super) fn new(sum: (u8, i8), result: (u8, i8), eval: EvalMode) -> Self {
-        Self { sum, result, ansi: eval == EvalMode::Ansi, states: vec![] }
+        Self {
+            sum,
+            result,
+            ansi: eval == EvalMode::Ansi,
+            states: vec![],
+        }
     }
 
     fn add(limit: i128, sum: Option<i128>, value: i128) -> Option<i128> {
@@ -109,7 +117,11 @@ impl GroupState for AverageDecimal {
         let live = live(None, filter);
         each(live.as_ref(), groups, |row, group| {
             let (sum, count) = &mut states[group];
-            *sum = if more.is_valid(row) { Self::add(limit, *sum, more.value(row)) } else { None };
+            *sum = if more.is_valid(row) {
+                Self::add(limit, *sum, more.value(row))
+            } else {
+                None
+            };
             *count = count.wrapping_add(counts.value(row));
             Ok(())
         })
@@ -133,7 +145,9 @@ impl GroupState for AverageDecimal {
                 }
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Arc::new(Decimal128Array::from(averages).with_precision_and_scale(precision, result_scale)?))
+        Ok(Arc::new(
+            Decimal128Array::from(averages).with_precision_and_scale(precision, result_scale)?,
+        ))
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -162,7 +176,10 @@ fn divide(sum: i128, scale: i8, count: i64, to: i8) -> Option<i128> {
     // The first rounding can lift the rest to a half only if it is within half a unit of the 39th digit of it.
     let missing = count_wide.saturating_sub(rest * 2);
     let digits = u32::try_from(39 - i32::from(to)).ok()?;
-    let lifted = 10u128.checked_pow(digits).and_then(|power| missing.checked_mul(power)).is_some_and(|m| m <= count_wide);
+    let lifted = 10u128
+        .checked_pow(digits)
+        .and_then(|power| missing.checked_mul(power))
+        .is_some_and(|m| m <= count_wide);
     if lifted {
         quotient = quotient.checked_add(1)?;
     }

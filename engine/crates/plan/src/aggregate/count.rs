@@ -23,11 +23,9 @@ impl GroupState for Count {
     }
 
     fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
-        let valid = values
-            .iter()
-            .fold(None, |valid: Option<NullBuffer>, column| {
-                NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
-            });
+        let valid = values.iter().fold(None, |valid: Option<NullBuffer>, column| {
+            NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
+        });
         let live = live(valid.as_ref(), filter);
         let counts = &mut self.counts;
         each(live.as_ref(), groups, |_, group| {

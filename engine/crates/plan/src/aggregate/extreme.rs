@@ -5,8 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use arrow::{
     array::{
-        ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, PrimitiveArray,
-        StringArray,
+        ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
     },
     compute::cast,
     datatypes::{
@@ -43,11 +42,20 @@ float_order!(f32, f64);
 /// The state for a type, or `None` if Spark's order of it is not here.
 pub(super) fn state(data_type: &DataType, largest: bool) -> Option<Box<dyn GroupState>> {
     let wanted = if largest { Ordering::Greater } else { Ordering::Less };
-    fn numbers<T: ArrowPrimitiveType>(stored: DataType, result: &DataType, wanted: Ordering) -> Option<Box<dyn GroupState>>
+    fn numbers<T: ArrowPrimitiveType>(
+        stored: DataType,
+        result: &DataType,
+        wanted: Ordering,
+    ) -> Option<Box<dyn GroupState>>
     where
         T::Native: SparkOrder,
     {
-        Some(Box::new(Extreme::<T> { stored, result: result.clone(), wanted, values: vec![] }))
+        Some(Box::new(Extreme::<T> {
+            stored,
+            result: result.clone(),
+            wanted,
+            values: vec![],
+        }))
     }
     let own = data_type.clone();
     match data_type {
@@ -63,9 +71,12 @@ pub(super) fn state(data_type: &DataType, largest: bool) -> Option<Box<dyn Group
         DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, _) => {
             numbers::<TimestampMicrosecondType>(own, data_type, wanted)
         }
-        DataType::Utf8 | DataType::Binary => {
-            Some(Box::new(ExtremeBytes { utf8: data_type == &DataType::Utf8, wanted, values: vec![], bytes: 0 }))
-        }
+        DataType::Utf8 | DataType::Binary => Some(Box::new(ExtremeBytes {
+            utf8: data_type == &DataType::Utf8,
+            wanted,
+            values: vec![],
+            bytes: 0,
+        })),
         _ => None,
     }
 }
@@ -105,7 +116,11 @@ where
         let values = emit.take_needed(&mut self.values);
         let array: PrimitiveArray<T> = values.into_iter().collect();
         let array: ArrayRef = Arc::new(array.with_data_type(self.stored.clone()));
-        if self.result == self.stored { Ok(array) } else { Ok(cast(&array, &self.result)?) }
+        if self.result == self.stored {
+            Ok(array)
+        } else {
+            Ok(cast(&array, &self.result)?)
+        }
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {

@@ -23,13 +23,24 @@ pub(super) struct FirstLast {
 impl FirstLast {
     pub(super) fn new(last: bool, ignore_nulls: bool, data_type: DataType) -> Result<Self> {
         let null = ScalarValue::try_from(&data_type)?;
-        Ok(Self { last, ignore_nulls, data_type, null, states: vec![], bytes: 0 })
+        Ok(Self {
+            last,
+            ignore_nulls,
+            data_type,
+            null,
+            states: vec![],
+            bytes: 0,
+        })
     }
 
     /// The emitted groups, which no longer count as held.
     fn emitted(&mut self, emit: EmitTo) -> Vec<(ScalarValue, bool)> {
         let states = emit.take_needed(&mut self.states);
-        let freed: usize = states.iter().filter(|(_, set)| *set).map(|(value, _)| value.size()).sum();
+        let freed: usize = states
+            .iter()
+            .filter(|(_, set)| *set)
+            .map(|(value, _)| value.size())
+            .sum();
         self.bytes = self.bytes.saturating_sub(freed);
         states
     }
@@ -91,7 +102,9 @@ impl GroupState for FirstLast {
     fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
         let values = column(buffers, 0, &self.data_type)?;
         let set = column(buffers, 1, &DataType::Boolean)?;
-        let set = set.as_boolean_opt().ok_or_else(|| internal_datafusion_err!("valueSet is not a boolean"))?;
+        let set = set
+            .as_boolean_opt()
+            .ok_or_else(|| internal_datafusion_err!("valueSet is not a boolean"))?;
         self.take(&values, groups, filter, |row| set.is_valid(row) && set.value(row))
     }
 

@@ -50,23 +50,27 @@ enum Kind {
 
 impl Function {
     /// The function of that name over arguments of these types; the reason if there is none.
-    pub(super) fn resolve(
-        name: &str,
-        inputs: &[DataType],
-        eval: EvalMode,
-        ignore_nulls: bool,
-    ) -> Result<Self, String> {
-        use DataType::{Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8, Binary};
+    pub(super) fn resolve(name: &str, inputs: &[DataType], eval: EvalMode, ignore_nulls: bool) -> Result<Self, String> {
+        use DataType::{Binary, Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8};
         let one = || match inputs {
             [input] => Ok(input),
             _ => Err(format!("takes one argument, not {}", inputs.len())),
         };
         let integral = |t: &DataType| matches!(t, Int8 | Int16 | Int32 | Int64);
         let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
-            (precision.saturating_add(more).min(38), scale.saturating_add(more_scale).min(38))
+            (
+                precision.saturating_add(more).min(38),
+                scale.saturating_add(more_scale).min(38),
+            )
         };
         let of = |kind, buffer: Vec<DataType>, result: DataType| {
-            Ok(Self { name: name.to_owned(), kind, eval, buffer, result })
+            Ok(Self {
+                name: name.to_owned(),
+                kind,
+                eval,
+                buffer,
+                result,
+            })
         };
         match name {
             "count" => of(Kind::Count, vec![Int64], Int64),
@@ -86,7 +90,11 @@ impl Function {
                 }
                 Decimal128(p, s) => {
                     let (sum, result) = (bounded(*p, *s, 10, 0), bounded(*p, *s, 4, 4));
-                    of(Kind::AverageDecimal, vec![Decimal128(sum.0, sum.1), Int64], Decimal128(result.0, result.1))
+                    of(
+                        Kind::AverageDecimal,
+                        vec![Decimal128(sum.0, sum.1), Int64],
+                        Decimal128(result.0, result.1),
+                    )
                 }
                 other => Err(format!("no average of {other}")),
             },
@@ -106,14 +114,25 @@ impl Function {
                 if !known {
                     return Err(format!("not of {input}"));
                 }
-                of(Kind::FirstLast { last: name == "last", ignore_nulls }, vec![input.clone(), Boolean], input)
+                of(
+                    Kind::FirstLast {
+                        last: name == "last",
+                        ignore_nulls,
+                    },
+                    vec![input.clone(), Boolean],
+                    input,
+                )
             }
             "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" | "variance_samp" | "variance_pop" => {
                 if one()? != &Float64 {
                     return Err("takes a double".to_owned());
                 }
                 let (sample, deviation) = (name.ends_with("samp"), name.starts_with("stddev"));
-                of(Kind::Moments { sample, deviation }, vec![Float64, Float64, Float64], Float64)
+                of(
+                    Kind::Moments { sample, deviation },
+                    vec![Float64, Float64, Float64],
+                    Float64,
+                )
             }
             _ => Err("is not known to this engine".to_owned()),
         }
@@ -173,11 +192,18 @@ impl Call {
     }
 
     pub(super) fn output(&self) -> DataType {
-        if self.yields_buffers { DataType::Struct(self.fields()) } else { self.function.result.clone() }
+        if self.yields_buffers {
+            DataType::Struct(self.fields())
+        } else {
+            self.function.result.clone()
+        }
     }
 
     fn groups(&self) -> Result<Groups> {
-        Ok(Groups { call: self.clone(), state: self.function.state()? })
+        Ok(Groups {
+            call: self.clone(),
+            state: self.function.state()?,
+        })
     }
 }
 
@@ -190,7 +216,10 @@ pub(super) struct Udaf {
 
 impl Udaf {
     pub(super) fn new(call: Call) -> Self {
-        Self { call, signature: Signature::variadic_any(Volatility::Immutable) }
+        Self {
+            call,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
     }
 }
 
@@ -275,7 +304,7 @@ impl GroupsAccumulator for Groups {
         let rows = values
             .first()
             .map(|column| column.len())
-            .or_else(|| opt_filter.map(|filter| arrow::array::Array::len(filter)))
+            .or_else(|| opt_filter.map(arrow::array::Array::len))
             .ok_or_else(|| internal_datafusion_err!("an aggregate got no columns"))?;
         let mut state = self.call.function.state()?;
         state.resize(rows);
@@ -301,7 +330,9 @@ struct OneGroup {
 
 impl fmt::Debug for OneGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneGroup").field("call", &self.groups.call).finish_non_exhaustive()
+        f.debug_struct("OneGroup")
+            .field("call", &self.groups.call)
+            .finish_non_exhaustive()
     }
 }
 
@@ -332,7 +363,10 @@ impl Accumulator for OneGroup {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let buffers = self.groups.state.buffers(EmitTo::All)?;
-        buffers.iter().map(|buffer| ScalarValue::try_from_array(buffer, 0)).collect()
+        buffers
+            .iter()
+            .map(|buffer| ScalarValue::try_from_array(buffer, 0))
+            .collect()
     }
 
     fn size(&self) -> usize {

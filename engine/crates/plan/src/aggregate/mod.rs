@@ -55,11 +55,25 @@ pub(crate) fn plan(
     let modes = aggregate
         .calls
         .iter()
-        .map(|call| AggMode::try_from(call.mode).map_err(|_| Unsupported::Malformed { node, what: "aggregate mode" }))
+        .map(|call| {
+            AggMode::try_from(call.mode).map_err(|_| Unsupported::Malformed {
+                node,
+                what: "aggregate mode",
+            })
+        })
         .collect::<Result<Vec<_>, _>>()?;
-    let yields_buffers = modes.iter().any(|mode| matches!(mode, AggMode::Partial | AggMode::PartialMerge));
-    if yields_buffers && modes.iter().any(|mode| matches!(mode, AggMode::Final | AggMode::Complete)) {
-        return Err(Unsupported::Malformed { node, what: "an aggregate that yields both buffers and results" });
+    let yields_buffers = modes
+        .iter()
+        .any(|mode| matches!(mode, AggMode::Partial | AggMode::PartialMerge));
+    if yields_buffers
+        && modes
+            .iter()
+            .any(|mode| matches!(mode, AggMode::Final | AggMode::Complete))
+    {
+        return Err(Unsupported::Malformed {
+            node,
+            what: "an aggregate that yields both buffers and results",
+        });
     }
     let may_give_up = !modes.is_empty() && modes.iter().all(|mode| *mode == AggMode::Partial);
 
@@ -68,7 +82,10 @@ pub(crate) fn plan(
         .grouping
         .iter()
         .map(|named| {
-            let expr = named.expr.as_ref().ok_or(Unsupported::Malformed { node, what: "a grouping without expression" })?;
+            let expr = named.expr.as_ref().ok_or(Unsupported::Malformed {
+                node,
+                what: "a grouping without expression",
+            })?;
             Ok((expressions.key(node, expr, &schema)?, named.name.clone()))
         })
         .collect::<Result<Vec<_>, Unsupported>>()?;
@@ -79,19 +96,42 @@ pub(crate) fn plan(
         let translated = translate(node, position, call, *mode, yields_buffers && !may_give_up)?;
         let filter = match (&call.filter, translated.merges) {
             (None, _) => None,
-            (Some(_), true) => return Err(Unsupported::Malformed { node, what: "FILTER on buffers" }),
+            (Some(_), true) => {
+                return Err(Unsupported::Malformed {
+                    node,
+                    what: "FILTER on buffers",
+                });
+            }
             (Some(filter), false) => Some(expressions.boolean(node, filter, &schema)?),
         };
-        functions.push(Arc::new(expression(node, position, call, &translated, &input, expressions)?));
+        functions.push(Arc::new(expression(
+            node,
+            position,
+            call,
+            &translated,
+            &input,
+            expressions,
+        )?));
         filters.push(filter);
         calls.push(translated);
     }
 
     let groups = grouping.len();
-    let mode = if may_give_up { AggregateMode::Partial } else { AggregateMode::Single };
+    let mode = if may_give_up {
+        AggregateMode::Partial
+    } else {
+        AggregateMode::Single
+    };
     let operator: Arc<dyn ExecutionPlan> = Arc::new(
-        AggregateExec::try_new(mode, PhysicalGroupBy::new_single(grouping), functions, filters, input, schema)
-            .map_err(operators)?,
+        AggregateExec::try_new(
+            mode,
+            PhysicalGroupBy::new_single(grouping),
+            functions,
+            filters,
+            input,
+            schema,
+        )
+        .map_err(operators)?,
     );
     if !yields_buffers || may_give_up {
         return Ok(vec![operator]);
@@ -105,7 +145,12 @@ fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<d
     let function = Function::resolve("count", &[], EvalMode::Legacy, false)
         .map_err(|reason| datafusion_common::internal_datafusion_err!("count {reason}"))?;
     let names = vec!["count".to_owned()];
-    let call = Call { function, merges: false, yields_buffers: false, names };
+    let call = Call {
+        function,
+        merges: false,
+        yields_buffers: false,
+        names,
+    };
     let schema = input.schema();
     let count = AggregateExprBuilder::new(Arc::new(AggregateUDF::from(Udaf::new(call))), vec![lit(true)])
         .schema(Arc::clone(&schema))
@@ -120,37 +165,56 @@ fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<d
         schema,
     )?);
     let nothing: [(Arc<dyn PhysicalExpr>, String); 0] = [];
-    Ok(vec![Arc::new(ProjectionExec::try_new(nothing, Arc::clone(&counted))?), counted])
+    Ok(vec![
+        Arc::new(ProjectionExec::try_new(nothing, Arc::clone(&counted))?),
+        counted,
+    ])
 }
 
 /// The call's function, with what the fragment declares of it held against what the function is.
-fn translate(
-    node: u32,
-    position: usize,
-    call: &AggCall,
-    mode: AggMode,
-    as_struct: bool,
-) -> Result<Call, Unsupported> {
+fn translate(node: u32, position: usize, call: &AggCall, mode: AggMode, as_struct: bool) -> Result<Call, Unsupported> {
     let expression = |source| Unsupported::Expression { node, source };
-    let refuse = |reason: String| Unsupported::Aggregate { node, name: call.name.clone(), reason };
-    let inputs =
-        call.input_types.iter().map(types::to_arrow).collect::<Result<Vec<_>, _>>().map_err(expression)?;
-    let eval = EvalMode::try_from(call.eval).map_err(|_| Unsupported::Malformed { node, what: "eval mode" })?;
+    let refuse = |reason: String| Unsupported::Aggregate {
+        node,
+        name: call.name.clone(),
+        reason,
+    };
+    let inputs = call
+        .input_types
+        .iter()
+        .map(types::to_arrow)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(expression)?;
+    let eval = EvalMode::try_from(call.eval).map_err(|_| Unsupported::Malformed {
+        node,
+        what: "eval mode",
+    })?;
     let function = Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).map_err(refuse)?;
 
     let declared = match &call.buffer {
         Some(buffer) => types::schema_to_arrow(buffer).map_err(expression)?,
         None if mode == AggMode::Complete => Arc::new(arrow::datatypes::Schema::empty()),
-        None => return Err(Unsupported::Malformed { node, what: "an aggregate call without buffer" }),
+        None => {
+            return Err(Unsupported::Malformed {
+                node,
+                what: "an aggregate call without buffer",
+            });
+        }
     };
     let buffer: Vec<&DataType> = declared.fields().iter().map(|field| field.data_type()).collect();
     if call.buffer.is_some() && buffer != function.buffer.iter().collect::<Vec<_>>() {
-        return Err(refuse(format!("its buffer is {:?}, the fragment declares {buffer:?}", function.buffer)));
+        return Err(refuse(format!(
+            "its buffer is {:?}, the fragment declares {buffer:?}",
+            function.buffer
+        )));
     }
     if let Some(result) = &call.r#type {
         let result = types::to_arrow(result).map_err(expression)?;
         if result != function.result {
-            return Err(refuse(format!("its result is {}, the fragment declares {result}", function.result)));
+            return Err(refuse(format!(
+                "its result is {}, the fragment declares {result}",
+                function.result
+            )));
         }
     }
     let merges = matches!(mode, AggMode::PartialMerge | AggMode::Final);
@@ -160,7 +224,12 @@ fn translate(
             None => format!("{position}.{part}"),
         })
         .collect();
-    Ok(Call { function, merges, yields_buffers: as_struct, names })
+    Ok(Call {
+        function,
+        merges,
+        yields_buffers: as_struct,
+        names,
+    })
 }
 
 fn expression(
@@ -222,7 +291,10 @@ fn unpack(
             None => columns.push((Arc::new(Column::new(field.name(), index)), field.name().clone())),
             Some(call) => {
                 for (part, (name, data_type)) in call.names.iter().zip(&call.function.buffer).enumerate() {
-                    columns.push((Arc::new(BufferColumn::new(index, part, data_type.clone())), name.clone()));
+                    columns.push((
+                        Arc::new(BufferColumn::new(index, part, data_type.clone())),
+                        name.clone(),
+                    ));
                 }
             }
         }

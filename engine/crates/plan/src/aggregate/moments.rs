@@ -28,7 +28,11 @@ struct Moment {
 
 impl Moments {
     pub(super) fn new(sample: bool, deviation: bool) -> Self {
-        Self { sample, deviation, states: vec![] }
+        Self {
+            sample,
+            deviation,
+            states: vec![],
+        }
     }
 }
 
@@ -43,20 +47,30 @@ impl GroupState for Moments {
             let n = state.n + 1.0;
             let delta = value - state.avg;
             let delta_n = delta / n;
-            *state = Moment { n, avg: state.avg + delta_n, m2: state.m2 + delta * (delta - delta_n) };
+            *state = Moment {
+                n,
+                avg: state.avg + delta_n,
+                m2: state.m2 + delta * (delta - delta_n),
+            };
             Ok(())
         })
     }
 
     fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
-        let columns =
-            [0, 1, 2].map(|index| column(buffers, index, &DataType::Float64)).into_iter().collect::<Result<Vec<_>>>()?;
+        let columns = [0, 1, 2]
+            .map(|index| column(buffers, index, &DataType::Float64))
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
         let [n, avg, m2] = [0, 1, 2].map(|index| columns[index].as_primitive::<Float64Type>());
         let live = live(None, filter);
         let states = &mut self.states;
         each(live.as_ref(), groups, |row, group| {
             let left = states[group];
-            let right = Moment { n: n.value(row), avg: avg.value(row), m2: m2.value(row) };
+            let right = Moment {
+                n: n.value(row),
+                avg: avg.value(row),
+                m2: m2.value(row),
+            };
             let count = left.n + right.n;
             let delta = right.avg - left.avg;
             let delta_n = if count == 0.0 { 0.0 } else { delta / count };
@@ -71,20 +85,24 @@ impl GroupState for Moments {
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
         let (sample, deviation) = (self.sample, self.deviation);
-        let results = emit.take_needed(&mut self.states).into_iter().map(|Moment { n, m2, .. }| {
-            // One value has no sample variance: NULL, as without spark.sql.legacy.statisticalAggregate.
-            if n == 0.0 || (sample && n == 1.0) {
-                return None;
-            }
-            let variance = m2 / if sample { n - 1.0 } else { n };
-            Some(if deviation { variance.sqrt() } else { variance })
-        });
+        let results = emit
+            .take_needed(&mut self.states)
+            .into_iter()
+            .map(|Moment { n, m2, .. }| {
+                // One value has no sample variance: NULL, as without spark.sql.legacy.statisticalAggregate.
+                if n == 0.0 || (sample && n == 1.0) {
+                    return None;
+                }
+                let variance = m2 / if sample { n - 1.0 } else { n };
+                Some(if deviation { variance.sqrt() } else { variance })
+            });
         Ok(Arc::new(results.collect::<Float64Array>()))
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let states = emit.take_needed(&mut self.states);
-        let column = |part: fn(&Moment) -> f64| Arc::new(states.iter().map(|s| Some(part(s))).collect::<Float64Array>());
+        let column =
+            |part: fn(&Moment) -> f64| Arc::new(states.iter().map(|s| Some(part(s))).collect::<Float64Array>());
         Ok(vec![column(|s| s.n), column(|s| s.avg), column(|s| s.m2)])
     }
 

@@ -73,8 +73,14 @@ fn wrong_type<T: ArrowPrimitiveType>(column: &ArrayRef) -> DataFusionError {
 
 /// The column at `index`, cast to `to` if it is not of that type.
 pub(super) fn column(columns: &[ArrayRef], index: usize, to: &DataType) -> Result<ArrayRef> {
-    let column = columns.get(index).ok_or_else(|| internal_datafusion_err!("an aggregate got too few columns"))?;
-    if column.data_type() == to { Ok(ArrayRef::clone(column)) } else { Ok(cast(column, to)?) }
+    let column = columns
+        .get(index)
+        .ok_or_else(|| internal_datafusion_err!("an aggregate got too few columns"))?;
+    if column.data_type() == to {
+        Ok(ArrayRef::clone(column))
+    } else {
+        Ok(cast(column, to)?)
+    }
 }
 
 /// Spark's ARITHMETIC_OVERFLOW.

@@ -21,7 +21,10 @@ pub(super) struct SumLong {
 
 impl SumLong {
     pub(super) fn new(eval: EvalMode) -> Self {
-        Self { ansi: eval == EvalMode::Ansi, sums: vec![] }
+        Self {
+            ansi: eval == EvalMode::Ansi,
+            sums: vec![],
+        }
     }
 }
 
@@ -119,7 +122,12 @@ impl SumTracked {
             Tracked::Long => i128::from(i64::MAX),
             Tracked::Decimal(precision, _) => 10i128.pow(u32::from(precision.min(38))) - 1,
         };
-        Self { kind, limit, ansi: eval == EvalMode::Ansi, sums: vec![] }
+        Self {
+            kind,
+            limit,
+            ansi: eval == EvalMode::Ansi,
+            sums: vec![],
+        }
     }
 
     fn data_type(&self) -> DataType {
@@ -149,9 +157,11 @@ impl SumTracked {
 
     fn array(&self, sums: Vec<Option<i128>>) -> Result<ArrayRef> {
         Ok(match self.kind {
-            Tracked::Long => {
-                Arc::new(sums.into_iter().map(|sum| sum.and_then(|sum| i64::try_from(sum).ok())).collect::<Int64Array>())
-            }
+            Tracked::Long => Arc::new(
+                sums.into_iter()
+                    .map(|sum| sum.and_then(|sum| i64::try_from(sum).ok()))
+                    .collect::<Int64Array>(),
+            ),
             Tracked::Decimal(precision, scale) => {
                 Arc::new(Decimal128Array::from(sums).with_precision_and_scale(precision, scale)?)
             }
@@ -184,7 +194,11 @@ impl GroupState for SumTracked {
         each(live.as_ref(), groups, |row, group| {
             let (sum, is_empty) = &mut sums[group];
             // A NULL sum is an overflow, unless nothing was added.
-            let value = if more.is_valid(row) { Some(more.value(row)) } else { None };
+            let value = if more.is_valid(row) {
+                Some(more.value(row))
+            } else {
+                None
+            };
             let value_empty = empty.is_valid(row) && empty.value(row);
             *sum = match value {
                 None if !value_empty => None,

@@ -19,7 +19,11 @@ pub(super) struct BufferColumn {
 
 impl BufferColumn {
     pub(super) fn new(column: usize, part: usize, data_type: DataType) -> Self {
-        Self { column, part, data_type }
+        Self {
+            column,
+            part,
+            data_type,
+        }
     }
 }
 

@@ -26,7 +26,11 @@ impl KeyedHash {
         let mut words = key.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let mut next = || words.next().unwrap_or_default();
         let (k0, k1) = (next(), next());
-        Self { k0, k1, finish: KeyedWord { k0: next(), k1: next() } }
+        Self {
+            k0,
+            k1,
+            finish: KeyedWord { k0: next(), k1: next() },
+        }
     }
 
     /// Appends each row's target.
@@ -118,7 +122,7 @@ impl Hasher for Sip {
             let filled = (self.length % 8) * 8;
             self.tail |= u64::from(*byte) << filled;
             self.length = self.length.wrapping_add(1);
-            if self.length % 8 == 0 {
+            if self.length.is_multiple_of(8) {
                 let tail = std::mem::take(&mut self.tail);
                 self.absorb(tail);
             }

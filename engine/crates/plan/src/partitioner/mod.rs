@@ -44,8 +44,13 @@ pub struct Partitioner {
 
 enum Way {
     Single,
-    Hash { keys: Vec<Arc<dyn PhysicalExpr>>, hash: KeyedHash },
-    RoundRobin { next: u32 },
+    Hash {
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        hash: KeyedHash,
+    },
+    RoundRobin {
+        next: u32,
+    },
     Range(Ranges),
 }
 
@@ -60,7 +65,11 @@ pub struct Portion {
 
 impl Partitioner {
     /// A partitioner of rows of `schema`, the output of the fragment's plan.
-    pub fn new(partitioning: &Partitioning, schema: &SchemaRef, context: &PartitionContext) -> Result<Self, Unsupported> {
+    pub fn new(
+        partitioning: &Partitioning,
+        schema: &SchemaRef,
+        context: &PartitionContext,
+    ) -> Result<Self, Unsupported> {
         let expressions = Expressions(context.expressions);
         let malformed = |what| Unsupported::Malformed { node: 0, what };
         let several = |partitions: u32| match partitions {
@@ -78,12 +87,23 @@ impl Partitioner {
                 if keys.is_empty() {
                     return Err(malformed("hash partitioning without keys"));
                 }
-                (several(hash.partitions)?, Way::Hash { keys, hash: KeyedHash::new(context.key) })
+                (
+                    several(hash.partitions)?,
+                    Way::Hash {
+                        keys,
+                        hash: KeyedHash::new(context.key),
+                    },
+                )
             }
             Kind::RoundRobin(robin) => {
                 let targets = several(robin.partitions)?;
                 // Spark starts at a place drawn from the partition's number, so that small tasks do not all favour target 0.
-                (targets, Way::RoundRobin { next: context.partition.wrapping_mul(0x9e37_79b9) % targets })
+                (
+                    targets,
+                    Way::RoundRobin {
+                        next: context.partition.wrapping_mul(0x9e37_79b9) % targets,
+                    },
+                )
             }
             Kind::Range(range) => {
                 let targets = several(range.partitions)?;
@@ -91,11 +111,18 @@ impl Partitioner {
                 if bounds.id != range.bounds_id || bounds.rows.len() >= usize::try_from(targets).unwrap_or(usize::MAX) {
                     return Err(malformed("bounds of another exchange"));
                 }
-                (targets, Way::Range(Ranges::new(&range.keys, bounds, schema, &expressions)?))
+                (
+                    targets,
+                    Way::Range(Ranges::new(&range.keys, bounds, schema, &expressions)?),
+                )
             }
         };
         let way = if targets == 1 { Way::Single } else { way };
-        Ok(Self { targets, way, of_row: vec![] })
+        Ok(Self {
+            targets,
+            way,
+            of_row: vec![],
+        })
     }
 
     /// How many targets there are; each gets a stream, also if it gets no row.
@@ -132,7 +159,10 @@ impl Partitioner {
             return Ok(vec![]);
         }
         if matches!(self.way, Way::Single) {
-            return Ok(vec![Portion { target: 0, rows: batch.clone() }]);
+            return Ok(vec![Portion {
+                target: 0,
+                rows: batch.clone(),
+            }]);
         }
         self.targets_of(batch)?;
         cut(batch, &self.of_row, self.targets)
@@ -145,7 +175,10 @@ fn cut(batch: &RecordBatch, of_row: &[u32], targets: u32) -> Result<Vec<Portion>
     let count = usize::try_from(targets).map_err(|_| foreign())?;
     let mut ends = vec![0usize; count];
     for target in of_row {
-        *usize::try_from(*target).ok().and_then(|target| ends.get_mut(target)).ok_or_else(foreign)? += 1;
+        *usize::try_from(*target)
+            .ok()
+            .and_then(|target| ends.get_mut(target))
+            .ok_or_else(foreign)? += 1;
     }
     let mut portions = Vec::new();
     let mut start = 0;
@@ -156,23 +189,37 @@ fn cut(batch: &RecordBatch, of_row: &[u32], targets: u32) -> Result<Vec<Portion>
         start += rows;
     }
     if let Some((target, ..)) = starts.iter().find(|(_, _, rows)| *rows == batch.num_rows()) {
-        return Ok(vec![Portion { target: *target, rows: batch.clone() }]);
+        return Ok(vec![Portion {
+            target: *target,
+            rows: batch.clone(),
+        }]);
     }
     if batch.num_columns() == 0 {
         // Rows without columns are all the same.
         let some = starts.into_iter().filter(|(_, _, rows)| *rows > 0);
-        return Ok(some.map(|(target, start, rows)| Portion { target, rows: batch.slice(start, rows) }).collect());
+        return Ok(some
+            .map(|(target, start, rows)| Portion {
+                target,
+                rows: batch.slice(start, rows),
+            })
+            .collect());
     }
     // `ends` holds where the next row of each target goes.
     let mut order = vec![0u32; of_row.len()];
     for (row, target) in (0u32..).zip(of_row) {
-        let place = usize::try_from(*target).ok().and_then(|target| ends.get_mut(target)).ok_or_else(foreign)?;
+        let place = usize::try_from(*target)
+            .ok()
+            .and_then(|target| ends.get_mut(target))
+            .ok_or_else(foreign)?;
         *order.get_mut(*place).ok_or_else(foreign)? = row;
         *place += 1;
     }
     let sorted = take_record_batch(batch, &UInt32Array::from(order))?;
     for (target, start, rows) in starts.into_iter().filter(|(_, _, rows)| *rows > 0) {
-        portions.push(Portion { target, rows: sorted.slice(start, rows) });
+        portions.push(Portion {
+            target,
+            rows: sorted.slice(start, rows),
+        });
     }
     Ok(portions)
 }

@@ -32,22 +32,42 @@ impl Ranges {
         let malformed = |what| Unsupported::Malformed { node: 0, what };
         let operators = |source| Unsupported::Operators { node: 0, source };
         let sort = keys_of(keys, schema, expressions)?;
-        let values = Values { schema: bounds.schema.clone(), rows: bounds.rows.clone() };
+        let values = Values {
+            schema: bounds.schema.clone(),
+            rows: bounds.rows.clone(),
+        };
         let rows = values::batch(0, &values)?;
-        let types = sort.iter().map(|key| key.expr.data_type(schema)).collect::<Result<Vec<_>>>().map_err(operators)?;
+        let types = sort
+            .iter()
+            .map(|key| key.expr.data_type(schema))
+            .collect::<Result<Vec<_>>>()
+            .map_err(operators)?;
         if rows.columns().iter().map(|column| column.data_type()).ne(&types) {
             return Err(malformed("bounds of other types than the keys"));
         }
-        let fields =
-            sort.iter().zip(types).map(|(key, data_type)| SortField::new_with_options(data_type, key.options)).collect();
+        let fields = sort
+            .iter()
+            .zip(types)
+            .map(|(key, data_type)| SortField::new_with_options(data_type, key.options))
+            .collect();
         let converter = RowConverter::new(fields).map_err(|error| operators(error.into()))?;
         let columns = canonical(&rows).map_err(|source| Unsupported::Expression { node: 0, source })?;
         let columns = columns.map_err(operators)?;
-        let bounds = converter.convert_columns(&columns).map_err(|error| operators(error.into()))?;
-        if bounds.iter().zip(bounds.iter().skip(1)).any(|(lower, upper)| lower >= upper) {
+        let bounds = converter
+            .convert_columns(&columns)
+            .map_err(|error| operators(error.into()))?;
+        if bounds
+            .iter()
+            .zip(bounds.iter().skip(1))
+            .any(|(lower, upper)| lower >= upper)
+        {
             return Err(malformed("bounds that do not ascend"));
         }
-        Ok(Self { keys: sort, converter, bounds })
+        Ok(Self {
+            keys: sort,
+            converter,
+            bounds,
+        })
     }
 
     pub(super) fn targets(&self, batch: &RecordBatch, out: &mut Vec<u32>) -> Result<()> {
@@ -80,13 +100,22 @@ pub(crate) fn keys_of(
     expressions: &Expressions,
 ) -> Result<Vec<PhysicalSortExpr>, Unsupported> {
     if keys.is_empty() {
-        return Err(Unsupported::Malformed { node: 0, what: "no sort keys" });
+        return Err(Unsupported::Malformed {
+            node: 0,
+            what: "no sort keys",
+        });
     }
     keys.iter()
         .map(|key| {
-            let malformed = Unsupported::Malformed { node: 0, what: "a sort key without expression" };
+            let malformed = Unsupported::Malformed {
+                node: 0,
+                what: "a sort key without expression",
+            };
             let expr = expressions.key(0, key.expr.as_ref().ok_or(malformed)?, schema)?;
-            Ok(PhysicalSortExpr { expr, options: order::options(key) })
+            Ok(PhysicalSortExpr {
+                expr,
+                options: order::options(key),
+            })
         })
         .collect()
 }
@@ -100,5 +129,8 @@ fn canonical(batch: &RecordBatch) -> Result<Result<Vec<ArrayRef>>, coffer_expr::
         .enumerate()
         .map(|(index, field)| coffer_expr::normalize_key(Arc::new(Column::new(field.name(), index)), &schema))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(keys.iter().map(|key| key.evaluate(batch)?.into_array(batch.num_rows())).collect())
+    Ok(keys
+        .iter()
+        .map(|key| key.evaluate(batch)?.into_array(batch.num_rows()))
+        .collect())
 }

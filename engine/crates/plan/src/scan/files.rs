@@ -26,7 +26,10 @@ pub(super) struct OpenedFiles {
 
 /// Opens the footers of all slices, checked for reading the columns of `schema`.
 pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedFiles> {
-    let mut opened = OpenedFiles { files: Vec::with_capacity(task.slices.len()), all_keys: true };
+    let mut opened = OpenedFiles {
+        files: Vec::with_capacity(task.slices.len()),
+        all_keys: true,
+    };
     for slice in &task.slices {
         let path = location(&slice.path)?;
         let pin = pin(slice)?;
@@ -53,7 +56,11 @@ fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFil
     let size = slice.size;
     Ok(PartitionedFile::new(path.to_string(), size)
         .with_extension(plan)
-        .with_extension(SealedFile { path, size, metadata: Arc::clone(metadata) }))
+        .with_extension(SealedFile {
+            path,
+            size,
+            metadata: Arc::clone(metadata),
+        }))
 }
 
 fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
@@ -61,7 +68,10 @@ fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usi
         .and_then(|first| Ok(first..usize::try_from(slice.end_row_group)?))
         .map_err(|_| exec_datafusion_err!("row groups of a slice are out of range"))?;
     if groups.start > groups.end || groups.end > metadata.num_row_groups() {
-        return exec_err!("a slice names row groups {groups:?} of a file that has {}", metadata.num_row_groups());
+        return exec_err!(
+            "a slice names row groups {groups:?} of a file that has {}",
+            metadata.num_row_groups()
+        );
     }
     Ok(groups)
 }
@@ -103,12 +113,15 @@ pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema) -> Result
 /// A path as storage names it, for an object store whose root is the file system's.
 fn location(path: &str) -> Result<Path> {
     if path.starts_with('/') {
-        return Ok(Path::from_absolute_path(path).map_err(external)?);
+        return Path::from_absolute_path(path).map_err(external);
     }
     if let Some(url_path) = path.strip_prefix("file://").filter(|rest| rest.starts_with('/')) {
         return Path::from_url_path(url_path).map_err(external);
     }
-    if let Some(plain) = path.strip_prefix("file:").filter(|rest| rest.starts_with('/') && !rest.starts_with("//")) {
+    if let Some(plain) = path
+        .strip_prefix("file:")
+        .filter(|rest| rest.starts_with('/') && !rest.starts_with("//"))
+    {
         return Path::from_absolute_path(plain).map_err(external);
     }
     exec_err!("this engine reads tables from file systems only")

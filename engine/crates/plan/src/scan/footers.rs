@@ -67,6 +67,14 @@ impl FooterCache {
 }
 
 fn key(pin: FooterPin, schema: &Schema, keys: &KekSet) -> Key {
-    let columns = schema.fields().iter().map(|field| (field.name().clone(), field.data_type().to_string())).collect();
-    Key { pin, columns, keys: keys.len() }
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| (field.name().clone(), field.data_type().to_string()))
+        .collect();
+    Key {
+        pin,
+        columns,
+        keys: keys.len(),
+    }
 }

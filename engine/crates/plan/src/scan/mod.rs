@@ -17,9 +17,7 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use datafusion_common::{Result, config::TableParquetOptions, internal_datafusion_err, tree_node::TreeNodeRecursion};
-use datafusion_datasource::{
-    file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec,
-};
+use datafusion_datasource::{file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec};
 use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning, conjunction_opt};
@@ -53,12 +51,7 @@ pub(crate) struct ScanExec {
 
 impl ScanExec {
     /// `pushed` are boolean and infallible over `schema`.
-    pub(crate) fn new(
-        scan_id: u32,
-        schema: SchemaRef,
-        pushed: Vec<Arc<dyn PhysicalExpr>>,
-        partitions: usize,
-    ) -> Self {
+    pub(crate) fn new(scan_id: u32, schema: SchemaRef, pushed: Vec<Arc<dyn PhysicalExpr>>, partitions: usize) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
@@ -66,7 +59,13 @@ impl ScanExec {
             Boundedness::Bounded,
         ));
         let pushed = conjunction_opt(pushed);
-        Self { scan_id, schema, pushed, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self {
+            scan_id,
+            schema,
+            pushed,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 }
 
@@ -144,8 +143,9 @@ async fn open(
 /// Looking again costs little, as most rows that come here pass.
 fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
     let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
-    let passes =
-        passes.as_boolean_opt().ok_or_else(|| internal_datafusion_err!("a pushed condition is not boolean"))?;
+    let passes = passes
+        .as_boolean_opt()
+        .ok_or_else(|| internal_datafusion_err!("a pushed condition is not boolean"))?;
     if passes.true_count() == batch.num_rows() {
         return Ok(batch);
     }

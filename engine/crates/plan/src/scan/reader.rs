@@ -41,13 +41,18 @@ pub(super) struct SealedReaders {
 
 impl SealedReaders {
     pub(super) fn new(task: &ScanFiles) -> Self {
-        Self { store: Arc::clone(&task.store), bytes_read: Arc::clone(&task.bytes_read) }
+        Self {
+            store: Arc::clone(&task.store),
+            bytes_read: Arc::clone(&task.bytes_read),
+        }
     }
 }
 
 impl fmt::Debug for SealedReaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedReaders").field("store", &self.store.to_string()).finish_non_exhaustive()
+        f.debug_struct("SealedReaders")
+            .field("store", &self.store.to_string())
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,7 +69,11 @@ impl ParquetFileReaderFactory for SealedReaders {
             .extension::<SealedFile>()
             .cloned()
             .ok_or_else(|| internal_datafusion_err!("a file came without its opened footer"))?;
-        Ok(Box::new(SealedReader { file, store: Arc::clone(&self.store), bytes_read: Arc::clone(&self.bytes_read) }))
+        Ok(Box::new(SealedReader {
+            file,
+            store: Arc::clone(&self.store),
+            bytes_read: Arc::clone(&self.bytes_read),
+        }))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
+        ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
         StringArray,
     },
     datatypes::Int64Type,
@@ -14,8 +14,8 @@ use coffer_proto::plan::{AggMode, DataType, EvalMode, Schema, TypeId};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 
 use crate::support::{
-    Function, MemoryIo, aggregate, batch, body, column, context_in, data_type, decimal, fragment, function, input, named, plan,
-    run, run_on, schema, sorted,
+    Function, MemoryIo, aggregate, batch, body, column, context_in, data_type, decimal, fragment, function, input,
+    named, plan, run, run_on, schema, sorted,
 };
 
 const LONG: TypeId = TypeId::Long;
@@ -33,14 +33,21 @@ fn boolean() -> DataType {
 }
 
 fn decimals(values: Vec<Option<i128>>, precision: u8, scale: i8) -> ArrayRef {
-    Arc::new(Decimal128Array::from(values).with_precision_and_scale(precision, scale).unwrap())
+    Arc::new(
+        Decimal128Array::from(values)
+            .with_precision_and_scale(precision, scale)
+            .unwrap(),
+    )
 }
 
 /// Rows (k, v), in several batches.
 fn rows(value: DataType, keys: Vec<Option<i64>>, values: ArrayRef) -> (Schema, Vec<RecordBatch>) {
     let schema = schema(&[("k", long()), ("v", value)]);
     let whole = batch(&schema, vec![Arc::new(Int64Array::from(keys)), values]);
-    let batches = (0..whole.num_rows()).step_by(2).map(|at| whole.slice(at, 2.min(whole.num_rows() - at))).collect();
+    let batches = (0..whole.num_rows())
+        .step_by(2)
+        .map(|at| whole.slice(at, 2.min(whole.num_rows() - at)))
+        .collect();
     (schema, batches)
 }
 
@@ -52,56 +59,128 @@ fn buffer_schema(function: &Function, grouped: bool) -> Schema {
 }
 
 /// The function over v by k: COMPLETE; and PARTIAL on two halves, PARTIAL_MERGE, FINAL. They must agree.
-async fn grouped(function: &Function, input_schema: &Schema, batches: Vec<RecordBatch>) -> datafusion_common::Result<Vec<String>> {
+async fn grouped(
+    function: &Function,
+    input_schema: &Schema,
+    batches: Vec<RecordBatch>,
+) -> datafusion_common::Result<Vec<String>> {
     let grouping = || vec![named("k", column(0))];
     let result = schema(&[("k", long()), ("r", function.result)]);
-    let complete = aggregate(2, input(1, input_schema), grouping(), vec![function.rows(AggMode::Complete, 1)]);
-    let expected = run(&fragment(complete, result.clone()), MemoryIo::default().input(1, vec![batches.clone()])).await?;
+    let complete = aggregate(
+        2,
+        input(1, input_schema),
+        grouping(),
+        vec![function.rows(AggMode::Complete, 1)],
+    );
+    let expected = run(
+        &fragment(complete, result.clone()),
+        MemoryIo::default().input(1, vec![batches.clone()]),
+    )
+    .await?;
 
     let buffers = buffer_schema(function, true);
-    let partial = aggregate(2, input(1, input_schema), grouping(), vec![function.rows(AggMode::Partial, 1)]);
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        grouping(),
+        vec![function.rows(AggMode::Partial, 1)],
+    );
     let partial = plan(&fragment(partial, buffers.clone()), 2).unwrap();
     let (left, right) = batches.split_at(batches.len() / 2);
     let mut halves = vec![];
     for (index, half) in [left, right].into_iter().enumerate() {
         if !half.is_empty() {
             let rows = run_on(&partial, index, MemoryIo::default().input(1, vec![half.to_vec()])).await?;
-            halves.push(RecordBatch::try_new(coffer_plan::boundary_schema(&buffers).unwrap(), rows.columns().to_vec())?);
+            halves.push(RecordBatch::try_new(
+                coffer_plan::boundary_schema(&buffers).unwrap(),
+                rows.columns().to_vec(),
+            )?);
         }
     }
-    let merge = aggregate(2, input(1, &buffers), grouping(), vec![function.buffers(AggMode::PartialMerge, 1)]);
-    let merged = run(&fragment(merge, buffers.clone()), MemoryIo::default().input(1, vec![halves])).await?;
-    let merged = RecordBatch::try_new(coffer_plan::boundary_schema(&buffers).unwrap(), merged.columns().to_vec())?;
-    let last = aggregate(2, input(1, &buffers), grouping(), vec![function.buffers(AggMode::Final, 1)]);
-    let last = run(&fragment(last, result), MemoryIo::default().input(1, vec![vec![merged]])).await?;
+    let merge = aggregate(
+        2,
+        input(1, &buffers),
+        grouping(),
+        vec![function.buffers(AggMode::PartialMerge, 1)],
+    );
+    let merged = run(
+        &fragment(merge, buffers.clone()),
+        MemoryIo::default().input(1, vec![halves]),
+    )
+    .await?;
+    let merged = RecordBatch::try_new(
+        coffer_plan::boundary_schema(&buffers).unwrap(),
+        merged.columns().to_vec(),
+    )?;
+    let last = aggregate(
+        2,
+        input(1, &buffers),
+        grouping(),
+        vec![function.buffers(AggMode::Final, 1)],
+    );
+    let last = run(
+        &fragment(last, result),
+        MemoryIo::default().input(1, vec![vec![merged]]),
+    )
+    .await?;
 
     assert_eq!(sorted(&last), sorted(&expected), "{} in several steps", function.name);
     Ok(sorted(&expected))
 }
 
 /// The function over all of v, without grouping.
-async fn whole(function: &Function, input_schema: &Schema, batches: Vec<RecordBatch>) -> datafusion_common::Result<Vec<String>> {
+async fn whole(
+    function: &Function,
+    input_schema: &Schema,
+    batches: Vec<RecordBatch>,
+) -> datafusion_common::Result<Vec<String>> {
     let result = schema(&[("r", function.result)]);
-    let complete = aggregate(2, input(1, input_schema), vec![], vec![function.rows(AggMode::Complete, 1)]);
-    let expected = run(&fragment(complete, result.clone()), MemoryIo::default().input(1, vec![batches.clone()])).await?;
-    let buffers = buffer_schema(function, false);
-    let partial = aggregate(2, input(1, input_schema), vec![], vec![function.rows(AggMode::Partial, 1)]);
+    let complete = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Complete, 1)],
+    );
+    let expected = run(
+        &fragment(complete, result.clone()),
+        MemoryIo::default().input(1, vec![batches.clone()]),
+    )
+    .await?;
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Partial, 1)],
+    );
     let last = aggregate(3, partial, vec![], vec![function.buffers(AggMode::Final, 0)]);
     let last = run(&fragment(last, result), MemoryIo::default().input(1, vec![batches])).await?;
     assert_eq!(body(&last), body(&expected), "{} in two steps", function.name);
-    assert_eq!(body(&buffers_of(function, input_schema).await).len(), 1, "one buffer row of no rows");
+    assert_eq!(
+        body(&buffers_of(function, input_schema).await).len(),
+        1,
+        "one buffer row of no rows"
+    );
     Ok(body(&expected))
 }
 
 async fn buffers_of(function: &Function, input_schema: &Schema) -> RecordBatch {
-    let partial = aggregate(2, input(1, input_schema), vec![], vec![function.rows(AggMode::Partial, 1)]);
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Partial, 1)],
+    );
     let empty = RecordBatch::new_empty(coffer_plan::boundary_schema(input_schema).unwrap());
     let io = MemoryIo::default().input(1, vec![vec![empty]]);
-    run(&fragment(partial, buffer_schema(function, false)), io).await.unwrap()
+    run(&fragment(partial, buffer_schema(function, false)), io)
+        .await
+        .unwrap()
 }
 
 fn class(error: &datafusion_common::DataFusionError) -> &'static str {
-    SparkError::find(error).unwrap_or_else(|| panic!("not Spark's: {error}")).class
+    SparkError::find(error)
+        .unwrap_or_else(|| panic!("not Spark's: {error}"))
+        .class
 }
 
 #[tokio::test]
@@ -113,10 +192,16 @@ async fn count_leaves_out_nulls_and_filtered_rows() {
     assert_eq!(whole(&count, &s, b.clone()).await.unwrap(), ["3"]);
 
     let mut filtered = count.rows(AggMode::Complete, 1);
-    filtered.filter = Some(crate::support::call("greater_than", vec![column(1), crate::support::long(1)], TypeId::Boolean));
+    filtered.filter = Some(crate::support::call(
+        "greater_than",
+        vec![column(1), crate::support::long(1)],
+        TypeId::Boolean,
+    ));
     let root = aggregate(2, input(1, &s), vec![named("k", column(0))], vec![filtered]);
     let out = schema(&[("k", long()), ("r", long())]);
-    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![b])).await.unwrap();
+    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![b]))
+        .await
+        .unwrap();
     assert_eq!(sorted(&result), [" 2", "1 0", "2 0"]);
 }
 
@@ -131,7 +216,10 @@ async fn count_of_several_columns_wants_all_of_them() {
     let out = schema(&[("r", long())]);
     let root = aggregate(2, input(1, &s), vec![], vec![both.rows(AggMode::Complete, 0)]);
     let io = MemoryIo::default().input(1, vec![b]);
-    assert_eq!(body(&run(&fragment(root, out.clone()), io.clone()).await.unwrap()), ["1"]);
+    assert_eq!(
+        body(&run(&fragment(root, out.clone()), io.clone()).await.unwrap()),
+        ["1"]
+    );
     let none = function("count", &[], &[long()], long());
     let root = aggregate(2, input(1, &s), vec![], vec![none.rows(AggMode::Complete, 0)]);
     assert_eq!(body(&run(&fragment(root, out), io).await.unwrap()), ["4"]);
@@ -148,8 +236,14 @@ async fn sum_of_longs_wraps_or_fails_or_is_null() {
         ["1 -9223372036854775808", "2 5", "3 "]
     );
     let ansi = sum.clone().eval(EvalMode::Ansi);
-    assert_eq!(class(&grouped(&ansi, &s, b.clone()).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
-    assert_eq!(class(&whole(&ansi, &s, b.clone()).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
+    assert_eq!(
+        class(&grouped(&ansi, &s, b.clone()).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
+    assert_eq!(
+        class(&whole(&ansi, &s, b.clone()).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
     let tried = function("sum", &[long()], &[long(), boolean()], long()).eval(EvalMode::Try);
     assert_eq!(grouped(&tried, &s, b.clone()).await.unwrap(), ["1 ", "2 5", "3 "]);
     assert_eq!(whole(&tried, &s, b).await.unwrap(), [""]);
@@ -170,7 +264,11 @@ async fn sum_of_small_integers_is_a_long() {
 async fn sum_of_decimals_overflows_to_null_or_fails() {
     let most = 10i128.pow(38) - 1;
     let values = decimals(vec![Some(most), Some(1), Some(-5), None, Some(250)], 38, 2);
-    let (s, b) = rows(decimal(38, 2), vec![Some(1), Some(1), Some(2), Some(3), Some(2)], values);
+    let (s, b) = rows(
+        decimal(38, 2),
+        vec![Some(1), Some(1), Some(2), Some(3), Some(2)],
+        values,
+    );
     let sum = function("sum", &[decimal(38, 2)], &[decimal(38, 2), boolean()], decimal(38, 2));
     assert_eq!(grouped(&sum, &s, b.clone()).await.unwrap(), ["1 ", "2 2.45", "3 "]);
     let ansi = sum.eval(EvalMode::Ansi);
@@ -199,20 +297,37 @@ async fn averages() {
     assert_eq!(whole(&avg, &s, b).await.unwrap(), ["1.5"]);
 
     let values = decimals(vec![Some(1), Some(1), Some(2), None, Some(-7)], 10, 2);
-    let (s, b) = rows(decimal(10, 2), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
+    let (s, b) = rows(
+        decimal(10, 2),
+        vec![Some(1), Some(1), Some(1), Some(2), Some(3)],
+        values,
+    );
     let avg = function("avg", &[decimal(10, 2)], &[decimal(20, 2), long()], decimal(14, 6));
     assert_eq!(grouped(&avg, &s, b).await.unwrap(), ["1 0.013333", "2 ", "3 -0.070000"]);
 
     let most = 10i128.pow(38) - 1;
-    let (s, b) = rows(decimal(38, 0), vec![Some(1), Some(1)], decimals(vec![Some(most), Some(most)], 38, 0));
+    let (s, b) = rows(
+        decimal(38, 0),
+        vec![Some(1), Some(1)],
+        decimals(vec![Some(most), Some(most)], 38, 0),
+    );
     let avg = function("avg", &[decimal(38, 0)], &[decimal(38, 0), long()], decimal(38, 4));
     assert_eq!(whole(&avg, &s, b.clone()).await.unwrap(), [""]);
-    assert_eq!(class(&whole(&avg.eval(EvalMode::Ansi), &s, b).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
+    assert_eq!(
+        class(&whole(&avg.eval(EvalMode::Ansi), &s, b).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
 }
 
 #[tokio::test]
 async fn extremes_of_doubles_have_nan_on_top() {
-    let values = Arc::new(Float64Array::from(vec![Some(1.0), Some(f64::NAN), None, Some(-1.0), None]));
+    let values = Arc::new(Float64Array::from(vec![
+        Some(1.0),
+        Some(f64::NAN),
+        None,
+        Some(-1.0),
+        None,
+    ]));
     let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
     let min = function("min", &[double()], &[double()], double());
     let max = function("max", &[double()], &[double()], double());
@@ -231,7 +346,13 @@ async fn extremes_of_strings_and_booleans() {
     let min = function("min", &[string], &[string], string);
     assert_eq!(grouped(&max, &s, b.clone()).await.unwrap(), ["1 ä", "2 ", "3 "]);
     assert_eq!(grouped(&min, &s, b).await.unwrap(), ["1 B", "2 ", "3 "]);
-    let values = Arc::new(BooleanArray::from(vec![Some(true), Some(false), Some(true), None, None]));
+    let values = Arc::new(BooleanArray::from(vec![
+        Some(true),
+        Some(false),
+        Some(true),
+        None,
+        None,
+    ]));
     let (s, b) = rows(boolean(), keys(), values);
     let every = function("min", &[boolean()], &[boolean()], boolean());
     assert_eq!(grouped(&every, &s, b).await.unwrap(), ["1 false", "2 true", "3 "]);
@@ -243,21 +364,45 @@ async fn first_and_last_mind_nulls() {
     let (s, b) = rows(long(), vec![Some(1), Some(1), Some(1), Some(1), Some(2)], values);
     let of = |name| function(name, &[long()], &[long(), boolean()], long());
     assert_eq!(grouped(&of("first"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
-    assert_eq!(grouped(&of("first").ignore_nulls(), &s, b.clone()).await.unwrap(), ["1 2", "2 "]);
+    assert_eq!(
+        grouped(&of("first").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        ["1 2", "2 "]
+    );
     assert_eq!(grouped(&of("last"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
-    assert_eq!(grouped(&of("last").ignore_nulls(), &s, b.clone()).await.unwrap(), ["1 3", "2 "]);
+    assert_eq!(
+        grouped(&of("last").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        ["1 3", "2 "]
+    );
     assert_eq!(whole(&of("last").ignore_nulls(), &s, b).await.unwrap(), ["3"]);
 }
 
 #[tokio::test]
 async fn moments_of_samples_and_populations() {
-    let values = Arc::new(Float64Array::from(vec![Some(1.0), Some(2.0), Some(3.0), Some(9.0), None]));
+    let values = Arc::new(Float64Array::from(vec![
+        Some(1.0),
+        Some(2.0),
+        Some(3.0),
+        Some(9.0),
+        None,
+    ]));
     let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
     let of = |name| function(name, &[double()], &[double(), double(), double()], double());
-    assert_eq!(grouped(&of("variance_samp"), &s, b.clone()).await.unwrap(), ["1 1.0", "2 ", "3 "]);
-    assert_eq!(grouped(&of("stddev_samp"), &s, b.clone()).await.unwrap(), ["1 1.0", "2 ", "3 "]);
-    assert_eq!(grouped(&of("variance_pop"), &s, b.clone()).await.unwrap(), ["1 0.6666666666666666", "2 0.0", "3 "]);
-    assert_eq!(grouped(&of("stddev_pop"), &s, b).await.unwrap(), ["1 0.816496580927726", "2 0.0", "3 "]);
+    assert_eq!(
+        grouped(&of("variance_samp"), &s, b.clone()).await.unwrap(),
+        ["1 1.0", "2 ", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("stddev_samp"), &s, b.clone()).await.unwrap(),
+        ["1 1.0", "2 ", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("variance_pop"), &s, b.clone()).await.unwrap(),
+        ["1 0.6666666666666666", "2 0.0", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("stddev_pop"), &s, b).await.unwrap(),
+        ["1 0.816496580927726", "2 0.0", "3 "]
+    );
 }
 
 #[tokio::test]
@@ -267,9 +412,16 @@ async fn nan_and_zero_keys_are_one_group() {
     let keys = Float64Array::from(vec![0.0, -0.0, f64::NAN, other_nan]);
     let b = batch(&s, vec![Arc::new(keys)]);
     let count = function("count", &[], &[long()], long());
-    let root = aggregate(2, input(1, &s), vec![named("k", column(0))], vec![count.rows(AggMode::Complete, 0)]);
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![named("k", column(0))],
+        vec![count.rows(AggMode::Complete, 0)],
+    );
     let out = schema(&[("k", double()), ("n", long())]);
-    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![vec![b]])).await.unwrap();
+    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![vec![b]]))
+        .await
+        .unwrap();
     assert_eq!(sorted(&result), ["0.0 2", "NaN 2"]);
 }
 
@@ -277,27 +429,56 @@ async fn nan_and_zero_keys_are_one_group() {
 /// count by k; (4) both final.
 #[tokio::test]
 async fn modes_mix_as_in_plans_for_distinct() {
-    let values = Arc::new(Int64Array::from(vec![Some(7), Some(7), Some(8), None, Some(7), Some(1)]));
-    let (s, b) = rows(long(), vec![Some(1), Some(1), Some(1), Some(1), Some(2), Some(2)], values);
+    let values = Arc::new(Int64Array::from(vec![
+        Some(7),
+        Some(7),
+        Some(8),
+        None,
+        Some(7),
+        Some(1),
+    ]));
+    let (s, b) = rows(
+        long(),
+        vec![Some(1), Some(1), Some(1), Some(1), Some(2), Some(2)],
+        values,
+    );
     let sum = function("sum", &[long()], &[long()], long());
     let count = function("count", &[long()], &[long()], long());
     let both = || vec![named("k", column(0)), named("v", column(1))];
     let by_k = || vec![named("k", column(0))];
     let one = aggregate(2, input(1, &s), both(), vec![sum.rows(AggMode::Partial, 1)]);
     let two = aggregate(3, one, both(), vec![sum.buffers(AggMode::PartialMerge, 2)]);
-    let three =
-        aggregate(4, two, by_k(), vec![sum.buffers(AggMode::PartialMerge, 2), count.rows(AggMode::Partial, 1)]);
-    let four = aggregate(5, three, by_k(), vec![sum.buffers(AggMode::Final, 1), count.buffers(AggMode::Final, 2)]);
+    let three = aggregate(
+        4,
+        two,
+        by_k(),
+        vec![sum.buffers(AggMode::PartialMerge, 2), count.rows(AggMode::Partial, 1)],
+    );
+    let four = aggregate(
+        5,
+        three,
+        by_k(),
+        vec![sum.buffers(AggMode::Final, 1), count.buffers(AggMode::Final, 2)],
+    );
     let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
-    let result = run(&fragment(four, out), MemoryIo::default().input(1, vec![b.clone()])).await.unwrap();
+    let result = run(&fragment(four, out), MemoryIo::default().input(1, vec![b.clone()]))
+        .await
+        .unwrap();
     assert_eq!(sorted(&result), ["1 22 2", "2 8 2"]);
 
     // FINAL beside COMPLETE, as when the last two steps are one.
     let one = aggregate(2, input(1, &s), both(), vec![sum.rows(AggMode::Partial, 1)]);
     let two = aggregate(3, one, both(), vec![sum.buffers(AggMode::PartialMerge, 2)]);
-    let last = aggregate(4, two, by_k(), vec![sum.buffers(AggMode::Final, 2), count.rows(AggMode::Complete, 1)]);
+    let last = aggregate(
+        4,
+        two,
+        by_k(),
+        vec![sum.buffers(AggMode::Final, 2), count.rows(AggMode::Complete, 1)],
+    );
     let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
-    let result = run(&fragment(last, out), MemoryIo::default().input(1, vec![b])).await.unwrap();
+    let result = run(&fragment(last, out), MemoryIo::default().input(1, vec![b]))
+        .await
+        .unwrap();
     assert_eq!(sorted(&result), ["1 22 2", "2 8 2"]);
 }
 
@@ -310,7 +491,9 @@ async fn an_aggregate_of_nothing_is_one_row() {
         let count = function("count", &[], &[long()], long());
         let root = aggregate(3, root, vec![], vec![count.rows(AggMode::Complete, 0)]);
         let out = schema(&[("n", long())]);
-        let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![batches])).await.unwrap();
+        let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![batches]))
+            .await
+            .unwrap();
         assert_eq!(body(&result), ["1"]);
     }
 }
@@ -319,38 +502,67 @@ async fn an_aggregate_of_nothing_is_one_row() {
 #[tokio::test]
 async fn groups_stay_whole_when_memory_is_short() {
     let groups = 20_000i64;
-    let buffers = schema(&[("k", long()), ("s", long()), ("e", data_type(TypeId::String)), ("x", boolean())]);
+    let buffers = schema(&[
+        ("k", long()),
+        ("s", long()),
+        ("e", data_type(TypeId::String)),
+        ("x", boolean()),
+    ]);
     let make = |from: i64, to: i64| {
         batch(
             &buffers,
             vec![
                 Arc::new(Int64Array::from_iter_values((from..to).map(|i| i % groups))),
                 Arc::new(Int64Array::from_iter_values(from..to)),
-                Arc::new(StringArray::from_iter_values((from..to).map(|i| format!("a string of row {i}")))),
+                Arc::new(StringArray::from_iter_values(
+                    (from..to).map(|i| format!("a string of row {i}")),
+                )),
                 Arc::new(BooleanArray::from_iter((from..to).map(|_| Some(true)))),
             ],
         )
     };
     let batches: Vec<RecordBatch> = (0..40).map(|i| make(i * 1000, (i + 1) * 1000)).collect();
     let sum = function("sum", &[long()], &[long()], long());
-    let first = function("first", &[data_type(TypeId::String)], &[data_type(TypeId::String), boolean()], data_type(TypeId::String));
-    let calls = vec![sum.buffers(AggMode::PartialMerge, 1), first.buffers(AggMode::PartialMerge, 2)];
+    let first = function(
+        "first",
+        &[data_type(TypeId::String)],
+        &[data_type(TypeId::String), boolean()],
+        data_type(TypeId::String),
+    );
+    let calls = vec![
+        sum.buffers(AggMode::PartialMerge, 1),
+        first.buffers(AggMode::PartialMerge, 2),
+    ];
     let root = aggregate(2, input(1, &buffers), vec![named("k", column(0))], calls);
     let plan = plan(&fragment(root, buffers.clone()), 1).unwrap();
-    let runtime = RuntimeEnvBuilder::new().with_memory_limit(3 << 20, 1.0).build_arc().unwrap();
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_limit(3 << 20, 1.0)
+        .build_arc()
+        .unwrap();
     let task = context_in(MemoryIo::default().input(1, vec![batches]), 1000, runtime);
-    let result = datafusion_physical_plan::common::collect(plan.execute(0, task).unwrap()).await.unwrap();
+    let result = datafusion_physical_plan::common::collect(plan.execute(0, task).unwrap())
+        .await
+        .unwrap();
     let mut sums: Vec<(i64, i64, String)> = vec![];
     for batch in result {
-        let (k, s) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Int64Type>());
+        let (k, s) = (
+            batch.column(0).as_primitive::<Int64Type>(),
+            batch.column(1).as_primitive::<Int64Type>(),
+        );
         let e = batch.column(2).as_string::<i32>();
         sums.extend((0..batch.num_rows()).map(|i| (k.value(i), s.value(i), e.value(i).to_owned())));
     }
     sums.sort();
     let expected: Vec<(i64, i64)> = (0..groups).map(|k| (k, k + k + groups)).collect();
     assert_eq!(sums.iter().map(|(k, s, _)| (*k, *s)).collect::<Vec<_>>(), expected);
-    assert!(sums.iter().all(|(k, _, e)| e == &format!("a string of row {k}") || e == &format!("a string of row {}", k + groups)));
-    assert!(plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0), "it did not spill");
+    assert!(
+        sums.iter()
+            .all(|(k, _, e)| e == &format!("a string of row {k}") || e == &format!("a string of row {}", k + groups))
+    );
+    assert!(
+        plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
+        "it did not spill"
+    );
 }
 
 #[tokio::test]
@@ -364,6 +576,14 @@ async fn what_is_declared_must_be_what_is_computed() {
     let right = [decimal(20, 2), boolean()];
     assert!(refused(function("sum", &[decimal(10, 2)], &[decimal(20, 2)], decimal(20, 2))).contains("buffer"));
     assert!(refused(function("sum", &[decimal(10, 2)], &right, decimal(21, 2))).contains("result"));
-    assert!(refused(function("sum", &[decimal(9, 2)], &[decimal(19, 2), boolean()], decimal(19, 2))).contains("arguments"));
+    assert!(
+        refused(function(
+            "sum",
+            &[decimal(9, 2)],
+            &[decimal(19, 2), boolean()],
+            decimal(19, 2)
+        ))
+        .contains("arguments")
+    );
     assert!(refused(function("mode", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known"));
 }

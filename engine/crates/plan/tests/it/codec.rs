@@ -25,26 +25,55 @@ fn of(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
 }
 
 fn numbers(rows: i64) -> RecordBatch {
-    of(vec![("a", Arc::new(Int64Array::from_iter_values(0..rows))), ("b", Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("row {i}")))))])
+    of(vec![
+        ("a", Arc::new(Int64Array::from_iter_values(0..rows))),
+        (
+            "b",
+            Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("row {i}")))),
+        ),
+    ])
 }
 
 fn every_type() -> RecordBatch {
     of(vec![
         ("null", Arc::new(NullArray::new(3))),
-        ("boolean", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]))),
+        (
+            "boolean",
+            Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
+        ),
         ("byte", Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(1)]))),
-        ("double", Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(-0.0)]))),
+        (
+            "double",
+            Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(-0.0)])),
+        ),
         (
             "decimal",
             Arc::new(
-                Decimal128Array::from(vec![Some(-1), None, Some(10i128.pow(37))]).with_precision_and_scale(38, 5).unwrap(),
+                Decimal128Array::from(vec![Some(-1), None, Some(10i128.pow(37))])
+                    .with_precision_and_scale(38, 5)
+                    .unwrap(),
             ),
         ),
-        ("string", Arc::new(StringArray::from(vec![Some(""), None, Some("ä€😀")]))),
-        ("binary", Arc::new(BinaryArray::from(vec![Some(&b"\xff\x00"[..]), None, Some(b"")]))),
-        ("date", Arc::new(Date32Array::from(vec![Some(-1), None, Some(i32::MAX)]))),
-        ("timestamp", Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC"))),
-        ("ntz", Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]))),
+        (
+            "string",
+            Arc::new(StringArray::from(vec![Some(""), None, Some("ä€😀")])),
+        ),
+        (
+            "binary",
+            Arc::new(BinaryArray::from(vec![Some(&b"\xff\x00"[..]), None, Some(b"")])),
+        ),
+        (
+            "date",
+            Arc::new(Date32Array::from(vec![Some(-1), None, Some(i32::MAX)])),
+        ),
+        (
+            "timestamp",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC")),
+        ),
+        (
+            "ntz",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)])),
+        ),
     ])
 }
 
@@ -83,7 +112,9 @@ fn what_packs_is_packed_and_what_does_not_is_not() {
     assert!(encode(&same).len() < 2_000);
     let mut state = 1u64;
     let noise = Int64Array::from_iter_values((0..10_000).map(|_| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state ^ (state >> 29)).cast_signed()
     }));
     let noise = of(vec![("a", Arc::new(noise))]);
@@ -96,9 +127,15 @@ fn dictionaries_and_views_travel_as_plain_columns() {
     let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("a")].into_iter().collect();
     let views = StringViewArray::from(vec![Some("long enough to lie in a buffer"), None, Some("x")]);
     let batch = of(vec![("d", Arc::new(words)), ("v", Arc::new(views))]);
-    let fields = vec![Field::new("d", DataType::Utf8, true), Field::new("v", DataType::Utf8, true)];
+    let fields = vec![
+        Field::new("d", DataType::Utf8, true),
+        Field::new("v", DataType::Utf8, true),
+    ];
     let decoded = decode_batch(&Arc::new(Schema::new(fields)), Bytes::from(encode(&batch))).unwrap();
-    assert_eq!(decoded.column(0).as_ref(), &StringArray::from(vec![Some("a"), None, Some("a")]) as &dyn Array);
+    assert_eq!(
+        decoded.column(0).as_ref(),
+        &StringArray::from(vec![Some("a"), None, Some("a")]) as &dyn Array
+    );
     assert_eq!(decoded.column(1).len(), 3);
 }
 
@@ -112,11 +149,27 @@ fn payloads_that_must_be_refused() {
         ("header_cut", |p| p.truncate(15), |e| matches!(e, CodecError::Truncated)),
         ("codec_unknown", |p| p[0] = 2, |e| matches!(e, CodecError::Header)),
         ("reserved_set", |p| p[2] = 1, |e| matches!(e, CodecError::Header)),
-        ("metadata_beyond_end", |p| p[4..8].fill(0xff), |e| matches!(e, CodecError::Truncated)),
-        ("body_huge", |p| p[8..16].fill(0x7f), |e| matches!(e, CodecError::TooLarge)),
-        ("body_cut", |p| drop(p.pop()), |e| matches!(e, CodecError::Truncated)),
+        (
+            "metadata_beyond_end",
+            |p| p[4..8].fill(0xff),
+            |e| matches!(e, CodecError::Truncated),
+        ),
+        (
+            "body_huge",
+            |p| p[8..16].fill(0x7f),
+            |e| matches!(e, CodecError::TooLarge),
+        ),
+        (
+            "body_cut",
+            |p| p.truncate(p.len() - 1),
+            |e| matches!(e, CodecError::Truncated),
+        ),
         ("body_trailing", |p| p.push(0), |e| matches!(e, CodecError::Trailing)),
-        ("metadata_zeroed", |p| p[16..40].fill(0), |e| matches!(e, CodecError::Metadata(_))),
+        (
+            "metadata_zeroed",
+            |p| p[16..40].fill(0),
+            |e| matches!(e, CodecError::Metadata(_)),
+        ),
     ];
     for (name, spoil, expected) in cases {
         let mut payload = encode(&plain);
@@ -138,15 +191,26 @@ fn packed_payloads_that_must_be_refused() {
     let body = u64::from_le_bytes(encode(&same)[8..16].try_into().unwrap());
     assert!(matches!(spoil(body - 1), CodecError::Unpack), "lz4_longer_than_stated");
     assert!(matches!(spoil(body + 1), CodecError::Unpack), "lz4_shorter_than_stated");
-    assert!(matches!(spoil(MAX_BODY as u64), CodecError::TooLarge), "lz4_more_than_it_can_hold");
-    assert!(matches!(spoil(MAX_BODY as u64 + 1), CodecError::TooLarge), "lz4_above_the_limit");
+    assert!(
+        matches!(spoil(MAX_BODY as u64), CodecError::TooLarge),
+        "lz4_more_than_it_can_hold"
+    );
+    assert!(
+        matches!(spoil(MAX_BODY as u64 + 1), CodecError::TooLarge),
+        "lz4_above_the_limit"
+    );
 }
 
 #[test]
 fn another_schema_is_refused() {
     let payload = encode(&numbers(3));
     let of = |types: &[DataType]| -> SchemaRef {
-        Arc::new(Schema::new(types.iter().map(|t| Field::new("x", t.clone(), true)).collect::<Vec<_>>()))
+        Arc::new(Schema::new(
+            types
+                .iter()
+                .map(|t| Field::new("x", t.clone(), true))
+                .collect::<Vec<_>>(),
+        ))
     };
     for types in [
         vec![],
@@ -157,7 +221,10 @@ fn another_schema_is_refused() {
         vec![DataType::Int64, DataType::Utf8, DataType::Int64],
         vec![DataType::Decimal128(38, 0), DataType::Utf8],
     ] {
-        assert!(decode_batch(&of(&types), Bytes::from(payload.clone())).is_err(), "{types:?}");
+        assert!(
+            decode_batch(&of(&types), Bytes::from(payload.clone())).is_err(),
+            "{types:?}"
+        );
     }
 }
 

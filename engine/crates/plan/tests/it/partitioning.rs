@@ -18,12 +18,20 @@ use crate::support::{batch, column, data_type, key, schema};
 
 fn hash(partitions: u32, columns: u32) -> Partitioning {
     let exprs = (0..columns).map(column).collect();
-    Partitioning { kind: Some(partitioning::Kind::Hash(partitioning::Hash { exprs, partitions })) }
+    Partitioning {
+        kind: Some(partitioning::Kind::Hash(partitioning::Hash { exprs, partitions })),
+    }
 }
 
 fn range(partitions: u32, descending: bool, nulls_first: bool) -> Partitioning {
     let keys = vec![key(column(0), descending, nulls_first)];
-    Partitioning { kind: Some(partitioning::Kind::Range(partitioning::Range { keys, partitions, bounds_id: 5 })) }
+    Partitioning {
+        kind: Some(partitioning::Kind::Range(partitioning::Range {
+            keys,
+            partitions,
+            bounds_id: 5,
+        })),
+    }
 }
 
 fn bounds(values: &[Option<i64>]) -> Bounds {
@@ -31,10 +39,17 @@ fn bounds(values: &[Option<i64>]) -> Bounds {
     let rows = values
         .iter()
         .map(|value| Row {
-            values: vec![coffer_proto::plan::Literal { r#type: Some(long), value: value.map(Value::Int) }],
+            values: vec![coffer_proto::plan::Literal {
+                r#type: Some(long),
+                value: value.map(Value::Int),
+            }],
         })
         .collect();
-    Bounds { id: 5, schema: Some(schema(&[("k", long)])), rows }
+    Bounds {
+        id: 5,
+        schema: Some(schema(&[("k", long)])),
+        rows,
+    }
 }
 
 fn partitioner(
@@ -44,36 +59,65 @@ fn partitioner(
     bounds: Option<&Bounds>,
 ) -> Result<Partitioner, coffer_plan::Unsupported> {
     let expressions = CompileContext::default();
-    let context = PartitionContext { key: &[secret; 32], partition: 3, bounds, expressions: &expressions };
+    let context = PartitionContext {
+        key: &[secret; 32],
+        partition: 3,
+        bounds,
+        expressions: &expressions,
+    };
     Partitioner::new(partitioning, &rows.schema(), &context)
 }
 
 fn longs(values: Vec<Option<i64>>) -> RecordBatch {
-    batch(&schema(&[("k", data_type(TypeId::Long))]), vec![Arc::new(Int64Array::from(values))])
+    batch(
+        &schema(&[("k", data_type(TypeId::Long))]),
+        vec![Arc::new(Int64Array::from(values))],
+    )
 }
 
 /// Target → values, in order.
 fn spread(partitioner: &mut Partitioner, rows: &RecordBatch) -> BTreeMap<u32, Vec<Option<i64>>> {
     let portions = partitioner.split(rows).unwrap();
     assert!(portions.is_sorted_by(|a, b| a.target < b.target));
-    portions.into_iter().map(|p| (p.target, p.rows.column(0).as_primitive::<Int64Type>().iter().collect())).collect()
+    portions
+        .into_iter()
+        .map(|p| (p.target, p.rows.column(0).as_primitive::<Int64Type>().iter().collect()))
+        .collect()
 }
 
 #[test]
 fn equal_keys_meet_whatever_their_form() {
     let s = schema(&[("d", data_type(TypeId::Double)), ("s", data_type(TypeId::String))]);
     let make = |d: Vec<Option<f64>>, t: Vec<Option<&str>>| {
-        batch(&s, vec![Arc::new(Float64Array::from(d)) as ArrayRef, Arc::new(StringArray::from(t))])
+        batch(
+            &s,
+            vec![
+                Arc::new(Float64Array::from(d)) as ArrayRef,
+                Arc::new(StringArray::from(t)),
+            ],
+        )
     };
     let nan = f64::from_bits(0xfff8_0000_0000_0007);
-    let rows = make(vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(nan), None, None], vec![Some("x"); 6]);
+    let rows = make(
+        vec![Some(0.0), Some(-0.0), Some(f64::NAN), Some(nan), None, None],
+        vec![Some("x"); 6],
+    );
     let mut p = partitioner(&hash(64, 2), &rows, 1, None).unwrap();
     let portions = p.split(&rows).unwrap();
-    assert!(portions.iter().all(|p| p.rows.num_rows() == 2), "three keys, two rows each");
+    assert!(
+        portions.iter().all(|p| p.rows.num_rows() == 2),
+        "three keys, two rows each"
+    );
     // The same keys in another batch, among others: the same targets.
     let target = |p: &mut Partitioner, rows: RecordBatch| p.split(&rows).unwrap().first().unwrap().target;
     let zero = target(&mut p, make(vec![Some(0.0)], vec![Some("x")]));
-    assert_eq!(zero, target(&mut partitioner(&hash(64, 2), &rows, 1, None).unwrap(), make(vec![Some(-0.0)], vec![Some("x")])));
+    assert_eq!(
+        zero,
+        target(
+            &mut partitioner(&hash(64, 2), &rows, 1, None).unwrap(),
+            make(vec![Some(-0.0)], vec![Some("x")])
+        )
+    );
 }
 
 #[test]
@@ -86,7 +130,13 @@ fn another_key_spreads_differently() {
     // NULLs, too, lie elsewhere under another key.
     let null = longs(vec![None]);
     let targets: std::collections::BTreeSet<u32> = (0..20)
-        .map(|secret| partitioner(&hash(1000, 1), &null, secret, None).unwrap().split(&null).unwrap()[0].target)
+        .map(|secret| {
+            partitioner(&hash(1000, 1), &null, secret, None)
+                .unwrap()
+                .split(&null)
+                .unwrap()[0]
+                .target
+        })
         .collect();
     assert!(targets.len() > 10);
 }
@@ -94,9 +144,14 @@ fn another_key_spreads_differently() {
 #[test]
 fn one_target_takes_the_batch_as_it_is() {
     let rows = longs(vec![Some(1), Some(2)]);
-    let single = Partitioning { kind: Some(partitioning::Kind::Single(partitioning::Single {})) };
+    let single = Partitioning {
+        kind: Some(partitioning::Kind::Single(partitioning::Single {})),
+    };
     for partitioning in [single, hash(1, 1)] {
-        let portions = partitioner(&partitioning, &rows, 1, None).unwrap().split(&rows).unwrap();
+        let portions = partitioner(&partitioning, &rows, 1, None)
+            .unwrap()
+            .split(&rows)
+            .unwrap();
         assert_eq!(portions.len(), 1);
         assert!(Arc::ptr_eq(portions[0].rows.column(0), rows.column(0)), "not copied");
     }
@@ -105,7 +160,11 @@ fn one_target_takes_the_batch_as_it_is() {
 #[test]
 fn round_robin_goes_on_over_batches() {
     let rows = longs((0..5).map(Some).collect());
-    let robin = Partitioning { kind: Some(partitioning::Kind::RoundRobin(partitioning::RoundRobin { partitions: 3 })) };
+    let robin = Partitioning {
+        kind: Some(partitioning::Kind::RoundRobin(partitioning::RoundRobin {
+            partitions: 3,
+        })),
+    };
     let mut p = partitioner(&robin, &rows, 1, None).unwrap();
     let mut counts = [0; 3];
     for _ in 0..3 {
@@ -120,7 +179,11 @@ fn round_robin_goes_on_over_batches() {
 fn rows_without_columns_are_dealt_out_too() {
     let options = RecordBatchOptions::new().with_row_count(Some(7));
     let rows = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
-    let robin = Partitioning { kind: Some(partitioning::Kind::RoundRobin(partitioning::RoundRobin { partitions: 3 })) };
+    let robin = Partitioning {
+        kind: Some(partitioning::Kind::RoundRobin(partitioning::RoundRobin {
+            partitions: 3,
+        })),
+    };
     let portions = partitioner(&robin, &rows, 1, None).unwrap().split(&rows).unwrap();
     let mut counts: Vec<usize> = portions.iter().map(|p| p.rows.num_rows()).collect();
     counts.sort_unstable();
@@ -151,7 +214,13 @@ fn foreign_bounds_are_refused() {
     assert!(refused(None));
     assert!(refused(Some(&bounds(&[Some(1), Some(2), Some(3)]))), "too many");
     assert!(refused(Some(&bounds(&[Some(2), Some(1)]))), "not ascending");
-    assert!(refused(Some(&Bounds { id: 6, ..bounds(&[Some(1)]) })), "of another exchange");
+    assert!(
+        refused(Some(&Bounds {
+            id: 6,
+            ..bounds(&[Some(1)])
+        })),
+        "of another exchange"
+    );
     assert!(!refused(Some(&bounds(&[Some(1)]))));
     assert!(!refused(Some(&bounds(&[]))));
     assert!(partitioner(&hash(0, 1), &rows, 1, None).is_err(), "no targets");

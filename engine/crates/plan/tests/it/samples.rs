@@ -13,11 +13,18 @@ use coffer_proto::plan::{TypeId, literal::Value, sink, values::Row};
 use crate::support::{batch, column, data_type, key, schema};
 
 fn rows(range: std::ops::Range<i64>) -> RecordBatch {
-    batch(&schema(&[("k", data_type(TypeId::Long))]), vec![Arc::new(Int64Array::from_iter_values(range))])
+    batch(
+        &schema(&[("k", data_type(TypeId::Long))]),
+        vec![Arc::new(Int64Array::from_iter_values(range))],
+    )
 }
 
 fn sample(batches: &[RecordBatch], partition: u32, size: u32) -> RecordBatch {
-    let sample = sink::Sample { keys: vec![key(column(0), false, true)], size, seed: 42 };
+    let sample = sink::Sample {
+        keys: vec![key(column(0), false, true)],
+        size,
+        seed: 42,
+    };
     let mut sampler = Sampler::new(&sample, &rows(0..0).schema(), partition, &CompileContext::default()).unwrap();
     for batch in batches {
         sampler.push(batch).unwrap();
@@ -55,7 +62,10 @@ fn few_rows_are_all_sampled() {
 fn weighted(keys: Vec<Option<i64>>, weight: f64) -> RecordBatch {
     let s = schema(&[("k", data_type(TypeId::Long)), ("w", data_type(TypeId::Double))]);
     let weights = vec![weight; keys.len()];
-    batch(&s, vec![Arc::new(Int64Array::from(keys)), Arc::new(Float64Array::from(weights))])
+    batch(
+        &s,
+        vec![Arc::new(Int64Array::from(keys)), Arc::new(Float64Array::from(weights))],
+    )
 }
 
 fn bounds(samples: &[RecordBatch], descending: bool, partitions: usize) -> Vec<Option<i64>> {
@@ -72,18 +82,27 @@ fn bounds(samples: &[RecordBatch], descending: bool, partitions: usize) -> Vec<O
 
 #[test]
 fn bounds_part_the_weight_evenly() {
-    let samples = [weighted((0..50).map(Some).collect(), 1.0), weighted((50..100).map(Some).collect(), 1.0)];
+    let samples = [
+        weighted((0..50).map(Some).collect(), 1.0),
+        weighted((50..100).map(Some).collect(), 1.0),
+    ];
     assert_eq!(bounds(&samples, false, 4), [Some(24), Some(49), Some(74)]);
     assert_eq!(bounds(&samples, true, 4), [Some(75), Some(50), Some(25)]);
     // Heavier keys take more of the range.
-    let skewed = [weighted((0..10).map(Some).collect(), 9.0), weighted((10..20).map(Some).collect(), 1.0)];
+    let skewed = [
+        weighted((0..10).map(Some).collect(), 9.0),
+        weighted((10..20).map(Some).collect(), 1.0),
+    ];
     assert_eq!(bounds(&skewed, false, 2), [Some(5)]);
 }
 
 #[test]
 fn bounds_are_distinct_and_at_most_one_fewer_than_partitions() {
     assert_eq!(bounds(&[weighted(vec![Some(7); 100], 1.0)], false, 10), [Some(7)]);
-    assert_eq!(bounds(&[weighted(vec![None, None, Some(1), Some(2)], 1.0)], false, 4), [None, Some(1), Some(2)]);
+    assert_eq!(
+        bounds(&[weighted(vec![None, None, Some(1), Some(2)], 1.0)], false, 4),
+        [None, Some(1), Some(2)]
+    );
     assert_eq!(bounds(&[weighted(vec![Some(1), Some(2)], 1.0)], false, 100), [Some(1)]);
     assert_eq!(bounds(&[weighted(vec![], 1.0)], false, 3), []);
     assert_eq!(bounds(&[], false, 3), []);

@@ -18,27 +18,46 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::
 use datafusion_physical_plan::{common::collect, memory::MemoryStream};
 
 pub(crate) fn data_type(id: TypeId) -> DataType {
-    DataType { id: id.into(), precision: 0, scale: 0 }
+    DataType {
+        id: id.into(),
+        precision: 0,
+        scale: 0,
+    }
 }
 
 pub(crate) fn decimal(precision: u32, scale: u32) -> DataType {
-    DataType { id: TypeId::Decimal.into(), precision, scale }
+    DataType {
+        id: TypeId::Decimal.into(),
+        precision,
+        scale,
+    }
 }
 
 pub(crate) fn schema(fields: &[(&str, DataType)]) -> Schema {
     let fields = fields
         .iter()
-        .map(|(name, data_type)| Field { name: (*name).to_owned(), r#type: Some(*data_type), nullable: true })
+        .map(|(name, data_type)| Field {
+            name: (*name).to_owned(),
+            r#type: Some(*data_type),
+            nullable: true,
+        })
         .collect();
     Schema { fields }
 }
 
 pub(crate) fn column(position: u32) -> Expr {
-    Expr { kind: Some(Kind::Column(position)) }
+    Expr {
+        kind: Some(Kind::Column(position)),
+    }
 }
 
 pub(crate) fn literal(id: TypeId, value: Value) -> Expr {
-    Expr { kind: Some(Kind::Literal(Literal { r#type: Some(data_type(id)), value: Some(value) })) }
+    Expr {
+        kind: Some(Kind::Literal(Literal {
+            r#type: Some(data_type(id)),
+            value: Some(value),
+        })),
+    }
 }
 
 pub(crate) fn long(value: i64) -> Expr {
@@ -46,16 +65,31 @@ pub(crate) fn long(value: i64) -> Expr {
 }
 
 pub(crate) fn call(name: &str, args: Vec<Expr>, id: TypeId) -> Expr {
-    let call = Call { name: name.to_owned(), args, r#type: Some(data_type(id)), mode: 0, time_zone: String::new() };
-    Expr { kind: Some(Kind::Call(call)) }
+    let call = Call {
+        name: name.to_owned(),
+        args,
+        r#type: Some(data_type(id)),
+        mode: 0,
+        time_zone: String::new(),
+    };
+    Expr {
+        kind: Some(Kind::Call(call)),
+    }
 }
 
 pub(crate) fn named(name: &str, expr: Expr) -> NamedExpr {
-    NamedExpr { name: name.to_owned(), expr: Some(expr) }
+    NamedExpr {
+        name: name.to_owned(),
+        expr: Some(expr),
+    }
 }
 
 pub(crate) fn key(expr: Expr, descending: bool, nulls_first: bool) -> SortKey {
-    SortKey { expr: Some(expr), descending, nulls_first }
+    SortKey {
+        expr: Some(expr),
+        descending,
+        nulls_first,
+    }
 }
 
 pub(crate) fn node(id: u32, op: Op) -> Node {
@@ -63,12 +97,26 @@ pub(crate) fn node(id: u32, op: Op) -> Node {
 }
 
 pub(crate) fn input(id: u32, schema: &Schema) -> Node {
-    node(id, Op::Input(Input { input_id: id, schema: Some(schema.clone()), merge: vec![] }))
+    node(
+        id,
+        Op::Input(Input {
+            input_id: id,
+            schema: Some(schema.clone()),
+            merge: vec![],
+        }),
+    )
 }
 
 pub(crate) fn fragment(root: Node, output: Schema) -> Fragment {
-    let sink = Sink { kind: Some(sink::Kind::Result(sink::Result {})) };
-    Fragment { version: 1, root: Some(root), sink: Some(sink), output: Some(output) }
+    let sink = Sink {
+        kind: Some(sink::Kind::Result(sink::Result {})),
+    };
+    Fragment {
+        version: 1,
+        root: Some(root),
+        sink: Some(sink),
+        output: Some(output),
+    }
 }
 
 /// An aggregate function by its types; calls of it in any mode.
@@ -106,7 +154,11 @@ impl Function {
 
     fn call(&self, mode: AggMode, args: Vec<Expr>) -> AggCall {
         let names: Vec<String> = (0..self.buffer.len()).map(|i| format!("b{i}")).collect();
-        let buffer: Vec<(&str, DataType)> = names.iter().map(String::as_str).zip(self.buffer.iter().copied()).collect();
+        let buffer: Vec<(&str, DataType)> = names
+            .iter()
+            .map(String::as_str)
+            .zip(self.buffer.iter().copied())
+            .collect();
         AggCall {
             name: self.name.to_owned(),
             mode: mode.into(),
@@ -132,7 +184,14 @@ impl Function {
 }
 
 pub(crate) fn aggregate(id: u32, child: Node, grouping: Vec<NamedExpr>, calls: Vec<AggCall>) -> Node {
-    node(id, Op::Aggregate(Box::new(Aggregate { child: Some(Box::new(child)), grouping, calls })))
+    node(
+        id,
+        Op::Aggregate(Box::new(Aggregate {
+            child: Some(Box::new(child)),
+            grouping,
+            calls,
+        })),
+    )
 }
 
 /// A task whose inputs are batches in memory: one stream for each inner vector.
@@ -151,7 +210,10 @@ impl MemoryIo {
 }
 
 fn stream(batches: Vec<RecordBatch>) -> Result<SendableRecordBatchStream> {
-    let schema = batches.first().map(RecordBatch::schema).expect("an input of no batches has no schema here");
+    let schema = batches
+        .first()
+        .map(RecordBatch::schema)
+        .expect("an input of no batches has no schema here");
     Ok(Box::pin(MemoryStream::try_new(batches, schema, None)?))
 }
 
@@ -188,7 +250,13 @@ pub(crate) fn batch(schema: &Schema, columns: Vec<ArrayRef>) -> RecordBatch {
 
 pub(crate) fn plan(fragment: &Fragment, partitions: usize) -> Result<Plan, Unsupported> {
     let expressions = CompileContext::default();
-    build(fragment, &BuildContext { partitions, expressions: &expressions })
+    build(
+        fragment,
+        &BuildContext {
+            partitions,
+            expressions: &expressions,
+        },
+    )
 }
 
 pub(crate) fn context(io: MemoryIo, batch_size: usize) -> Arc<TaskContext> {
@@ -197,9 +265,7 @@ pub(crate) fn context(io: MemoryIo, batch_size: usize) -> Arc<TaskContext> {
 
 pub(crate) fn context_in(io: MemoryIo, batch_size: usize, runtime: Arc<RuntimeEnv>) -> Arc<TaskContext> {
     let config = with_task_io(config(batch_size), Arc::new(io));
-    Arc::new(
-        TaskContext::default().with_session_config(config).with_runtime(runtime),
-    )
+    Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime))
 }
 
 pub(crate) async fn run_on(plan: &Plan, partition: usize, io: MemoryIo) -> Result<RecordBatch> {
@@ -217,7 +283,15 @@ pub(crate) async fn run(fragment: &Fragment, io: MemoryIo) -> Result<RecordBatch
 pub(crate) fn body(batch: &RecordBatch) -> Vec<String> {
     let table = pretty_format_batches(std::slice::from_ref(batch)).unwrap().to_string();
     let lines = table.lines().filter(|line| line.starts_with('|')).skip(1);
-    lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join(" ")).collect()
+    lines
+        .map(|line| {
+            line.trim_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect()
 }
 
 pub(crate) fn sorted(batch: &RecordBatch) -> Vec<String> {

@@ -176,10 +176,8 @@ fn divide(sum: i128, scale: i8, count: i64, to: i8) -> Option<i128> {
     // The first rounding can lift the rest to a half only if it is within half a unit of the 39th digit of it.
     let missing = count_wide.saturating_sub(rest * 2);
     let digits = u32::try_from(39 - i32::from(to)).ok()?;
-    let lifted = 10u128
-        .checked_pow(digits)
-        .and_then(|power| missing.checked_mul(power))
-        .is_some_and(|m| m <= count_wide);
+    let within = |power: u128| missing.checked_mul(power).is_some_and(|missing| missing <= count_wide);
+    let lifted = missing == 0 || 10u128.checked_pow(digits).is_some_and(within);
     if lifted {
         quotient = quotient.checked_add(1)?;
     }

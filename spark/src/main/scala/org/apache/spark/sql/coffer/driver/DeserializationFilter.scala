@@ -16,14 +16,18 @@ import org.apache.spark.sql.coffer.{CofferConf, CofferException}
  * It names packages whose serialisable classes do nothing but hold data. It is not a proof that no chain of allowed classes does
  * harm; that remains in the threat model.
  */
-final class DeserializationFilter private (local: Boolean, extra: Seq[String]) extends ObjectInputFilter {
+final class DeserializationFilter private (local: Boolean, extra: Seq[String])
+    extends ObjectInputFilter
+    with Logging {
   import DeserializationFilter._
 
   override def checkInput(info: ObjectInputFilter.FilterInfo): ObjectInputFilter.Status =
     Option(info.serialClass) match {
       case None => ObjectInputFilter.Status.UNDECIDED
       case Some(c) if allowed(c) => ObjectInputFilter.Status.ALLOWED
-      case Some(_) => ObjectInputFilter.Status.REJECTED
+      case Some(c) =>
+        logWarning(s"class ${c.getName} is not on the deserialisation allow-list; ${CofferConf.ALLOW_CLASSES} adds to it")
+        ObjectInputFilter.Status.REJECTED
     }
 
   private def allowed(c: Class[_]): Boolean = {
@@ -56,7 +60,7 @@ object DeserializationFilter extends Logging {
   // read back here.
   private val localPrefixes =
     Seq("java.lang.invoke.SerializedLambda", "$line", "org.apache.spark.SerializableWritable", "org.apache.hadoop.",
-      "org.apache.parquet.filter2.")
+      "org.apache.parquet.")
 
   @volatile private var installed: Option[DeserializationFilter] = None
 

@@ -40,7 +40,7 @@ private final class CofferDriverPlugin extends DriverPlugin {
 
   override def receive(message: AnyRef): AnyRef = driver match {
     case Some(d) => d.receive(message)
-    case None => Answer.Refused("COFFER_NOT_RUNNING", "the driver's plugin is not running", "")
+    case None => Answer.Refused("COFFER_NOT_RUNNING", "the driver's plugin is not running", "").encode
   }
 
   override def shutdown(): Unit = {

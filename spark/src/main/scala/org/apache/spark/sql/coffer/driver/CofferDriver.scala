@@ -34,21 +34,29 @@ final class CofferDriver private (
   def simulatedEvidence: Boolean = simulated
 
   /** Runs in the plugin endpoint's only thread: never waits for the client engine. */
-  def receive(message: Any): AnyRef = message match {
-    case ask: Ask =>
-      val ticket = Ticket(tickets.incrementAndGet())
-      answers.put(ticket.id, Answer.NotYet)
-      workers.execute(() => answers.put(ticket.id, answerTo(ask)))
-      ticket
-    case Poll(ticket) =>
-      answers.get(ticket.id) match {
-        case null => Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
-        case Answer.NotYet => Answer.NotYet
-        case answer =>
-          answers.remove(ticket.id)
-          answer
-      }
-    case _ => Answer.Refused("COFFER_RPC", "a message of unknown kind", "use one build of the jar on all nodes")
+  def receive(message: Any): Array[Byte] = {
+    val ask = message match {
+      case bytes: Array[Byte] => Ask.decode(bytes)
+      case _ => None
+    }
+    val answer = ask match {
+      case Some(Ask.Poll(ticket)) => poll(ticket)
+      case Some(question) =>
+        val ticket = tickets.incrementAndGet()
+        answers.put(ticket, Answer.NotYet)
+        workers.execute(() => answers.put(ticket, answerTo(question)))
+        Answer.Ticket(ticket)
+      case None => Answer.Refused("COFFER_RPC", "a message of unknown kind", "use one build of the jar on all nodes")
+    }
+    answer.encode
+  }
+
+  private def poll(ticket: Long): Answer = answers.get(ticket) match {
+    case null => Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
+    case Answer.NotYet => Answer.NotYet
+    case answer =>
+      answers.remove(ticket)
+      answer
   }
 
   private def answerTo(ask: Ask): Answer =
@@ -74,6 +82,7 @@ final class CofferDriver private (
             case Some(query) => Answer.Many(producers.map(query.currentAttempts(_).toByteArray))
             case None => Answer.Refused("COFFER_SESSION_ENDED", "the query of this task has ended", "")
           }
+        case Ask.Poll(ticket) => poll(ticket)
       }
     catch {
       case e: CofferException => Answer.Refused(e.code, e.plain, e.hint)

@@ -128,14 +128,14 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   def ask(question: Ask): Answer = {
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
     var pause = TimeUnit.MILLISECONDS.toNanos(1)
-    var answer: AnyRef = context.ask(question)
+    var answer = send(question)
     answer match {
-      case ticket: Ticket =>
-        answer = context.ask(Poll(ticket))
+      case Answer.Ticket(ticket) =>
+        answer = send(Ask.Poll(ticket))
         while (answer == Answer.NotYet && System.nanoTime() < deadline && !Thread.currentThread.isInterrupted) {
           LockSupport.parkNanos(pause)
           pause = math.min(pause * 2, TimeUnit.MILLISECONDS.toNanos(50))
-          answer = context.ask(Poll(ticket))
+          answer = send(Ask.Poll(ticket))
         }
       case _ =>
     }
@@ -143,9 +143,16 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       case Answer.Refused(code, message, hint) => throw new CofferException(code, message, hint)
       case Answer.NotYet =>
         throw new CofferException("COFFER_DRIVER", "the driver did not answer in time", "see the driver's log")
-      case answer: Answer => answer
-      case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of unknown kind", "use one build")
+      case answer => answer
     }
+  }
+
+  private def send(question: Ask): Answer = {
+    val answer = context.ask(question.encode) match {
+      case bytes: Array[Byte] => Answer.decode(bytes)
+      case _ => None
+    }
+    answer.getOrElse(throw new CofferException("COFFER_RPC", "the driver's answer is of unknown kind", "use one build"))
   }
 
   def bytes(answer: Answer): Array[Byte] = answer match {

@@ -7,7 +7,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkConf
 import org.apache.spark.serializer.JavaSerializer
+<<<<<<< HEAD
 import org.apache.spark.sql.coffer.{Answer, Ask, Poll, Ticket}
+=======
+>>>>>>> 80ea367 (Carry the plugin's own messages as bytes, so that executors need no class of it on their RPC's path)
 import org.apache.spark.sql.coffer.task.{CofferTaskException, MapCommit}
 
 class DeserializationFilterSuite extends AnyFunSuite {
@@ -29,10 +32,7 @@ class DeserializationFilterSuite extends AnyFunSuite {
 
   test("the plugin's own messages and records pass") {
     DeserializationFilter.install(conf)
-    assert(trip(Ask.Admit(Array[Byte](1), Array[Byte](2))).isInstanceOf[Ask.Admit])
-    assert(trip(Poll(Ticket(3))) == Poll(Ticket(3)))
-    assert(trip(Answer.Refused("A", "b", "c")) == Answer.Refused("A", "b", "c"))
-    assert(trip(Answer.NotYet) == Answer.NotYet)
+    assert(trip(Array[Byte](1)).isInstanceOf[Array[Byte]])
     assert(trip(MapCommit(1, 2, Array(3), Array(4))).isInstanceOf[MapCommit])
     assert(trip(new CofferTaskException("failed", 1, 2, "")).isInstanceOf[CofferTaskException])
   }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.e2e
 
-import java.nio.file.{Files, Path}
+import java.nio.file.{Files, Path, Paths}
 
 import scala.jdk.CollectionConverters._
 
@@ -131,4 +131,23 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
 class LocalQueriesSuite extends QueriesSuite("local[2]")
 
 /** Executors in processes of their own, each with its own engine; they load the packaged jar. */
-class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]")
+class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]") {
+  override protected def beforeAll(): Unit = {
+    SparkHome.prepare()
+    super.beforeAll()
+  }
+}
+
+/** A Spark distribution for executors: the jars of this test's class path, without the plugin and what is packed into its jar. */
+private object SparkHome {
+  def prepare(): Unit = {
+    val home = Paths.get(sys.env.getOrElse("SPARK_HOME", throw new IllegalStateException("set SPARK_HOME to a folder")))
+    val jars = home.resolve("jars")
+    if (!Files.isDirectory(jars)) {
+      Files.createDirectories(jars)
+      sys.props("java.class.path").split(java.io.File.pathSeparator).map(Paths.get(_))
+        .filter(p => p.toString.endsWith(".jar") && !p.getFileName.toString.startsWith("protobuf-java"))
+        .foreach(p => Files.createSymbolicLink(jars.resolve(p.getFileName), p.toAbsolutePath))
+    }
+  }
+}

@@ -5,6 +5,7 @@ import java.util.{Base64, Properties}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkException
+import org.apache.spark.sql.coffer.{Answer, Ask}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.coffer.source.CofferScan.Slice
@@ -66,6 +67,28 @@ class PiecesSuite extends AnyFunSuite {
     assert(CofferScan.plan(table(), 0, 4, 1000) == Seq(Nil))
     assert(CofferScan.plan(table(4, 4), 8000, 2, 1L << 40) == Seq(Seq(Slice(0, 0, 4)), Seq(Slice(1, 0, 4))))
     assert(CofferScan.plan(table(1, 1), 2000, 1, 1L << 40) == Seq(Seq(Slice(0, 0, 1), Slice(1, 0, 1))))
+  }
+
+  test("questions and answers come through as bytes; cut, longer or foreign bytes are none") {
+    val asks = Seq(
+      Ask.NewChallenge(), Ask.Admit(Array(1, 2), Array(3)), Ask.Keys(Array(4), "engine"), Ask.Attempts(Array(5), Seq(6, 7)),
+      Ask.Poll(8L))
+    val answers = Seq(
+      Answer.Ticket(1L), Answer.NotYet, Answer.Bytes(Array(2)), Answer.Many(Seq(Array(3), Array.emptyByteArray)),
+      Answer.Refused("A", "b", "c"))
+    asks.foreach { a =>
+      assert(Ask.decode(a.encode).map(_.encode.toSeq).contains(a.encode.toSeq))
+      (0 until a.encode.length).foreach(n => assert(Ask.decode(a.encode.take(n)).isEmpty))
+      assert(Ask.decode(a.encode :+ 0.toByte).isEmpty)
+    }
+    answers.foreach { a =>
+      assert(Answer.decode(a.encode).map(_.encode.toSeq).contains(a.encode.toSeq))
+      (0 until a.encode.length).foreach(n => assert(Answer.decode(a.encode.take(n)).isEmpty))
+      assert(Answer.decode(a.encode :+ 0.toByte).isEmpty)
+    }
+    assert(Ask.decode(Array(9)).isEmpty && Answer.decode(Array(9)).isEmpty)
+    // A length that is not there is refused before it is allocated.
+    assert(Answer.decode(Array(3, 127, -1, -1, -1)).isEmpty)
   }
 
   test("commits are kept by the id of the output that Spark registers, duplicates of a map side by side") {

@@ -7,10 +7,6 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkConf
 import org.apache.spark.serializer.JavaSerializer
-<<<<<<< HEAD
-import org.apache.spark.sql.coffer.{Answer, Ask, Poll, Ticket}
-=======
->>>>>>> 80ea367 (Carry the plugin's own messages as bytes, so that executors need no class of it on their RPC's path)
 import org.apache.spark.sql.coffer.task.{CofferTaskException, MapCommit}
 
 class DeserializationFilterSuite extends AnyFunSuite {

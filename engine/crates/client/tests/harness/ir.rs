@@ -1,0 +1,224 @@
+//! Fragments, written short.
+
+use coffer_proto::plan::{
+    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Literal, NamedExpr, Node,
+    Partitioning, Scan, Schema, Sink, Sort, SortKey, TypeId, Values, expand::Projection, expr, literal, node::Op,
+    partitioning, sink, values::Row,
+};
+
+pub fn long() -> DataType {
+    of(TypeId::Long)
+}
+
+pub fn string() -> DataType {
+    of(TypeId::String)
+}
+
+fn of(id: TypeId) -> DataType {
+    DataType {
+        id: id.into(),
+        precision: 0,
+        scale: 0,
+    }
+}
+
+pub fn schema(fields: &[(&str, DataType)]) -> Schema {
+    Schema {
+        fields: fields
+            .iter()
+            .map(|(name, data_type)| Field {
+                name: (*name).to_owned(),
+                r#type: Some(data_type.clone()),
+                nullable: true,
+            })
+            .collect(),
+    }
+}
+
+pub fn int(value: i64) -> Literal {
+    Literal {
+        r#type: Some(long()),
+        value: Some(literal::Value::Int(value)),
+    }
+}
+
+pub fn text(value: &str) -> Literal {
+    Literal {
+        r#type: Some(string()),
+        value: Some(literal::Value::String(value.to_owned())),
+    }
+}
+
+pub fn constant(literal: Literal) -> Expr {
+    Expr {
+        kind: Some(expr::Kind::Literal(literal)),
+    }
+}
+
+pub fn column(position: u32) -> Expr {
+    Expr {
+        kind: Some(expr::Kind::Column(position)),
+    }
+}
+
+fn node(id: u32, op: Op) -> Node {
+    Node { id, op: Some(op) }
+}
+
+pub fn values(schema: Schema, rows: Vec<Vec<Literal>>) -> Node {
+    let rows = rows.into_iter().map(|values| Row { values }).collect();
+    node(
+        1,
+        Op::Values(Values {
+            schema: Some(schema),
+            rows,
+        }),
+    )
+}
+
+pub fn input(schema: Schema) -> Node {
+    merged(schema, vec![])
+}
+
+pub fn merged(schema: Schema, merge: Vec<SortKey>) -> Node {
+    node(
+        2,
+        Op::Input(Input {
+            input_id: 0,
+            schema: Some(schema),
+            merge,
+        }),
+    )
+}
+
+pub fn scan(schema: Schema) -> Node {
+    node(
+        3,
+        Op::Scan(Scan {
+            scan_id: 0,
+            schema: Some(schema),
+            pushed: vec![],
+        }),
+    )
+}
+
+/// Every row `times` over.
+pub fn multiplied(id: u32, child: Node, schema: Schema, times: usize) -> Node {
+    let columns = u32::try_from(schema.fields.len()).unwrap();
+    let projection = Projection {
+        exprs: (0..columns).map(column).collect(),
+    };
+    node(
+        id,
+        Op::Expand(Expand {
+            child: Some(Box::new(child)),
+            projections: vec![projection; times],
+            schema: Some(schema),
+        }),
+    )
+}
+
+pub fn sorted(child: Node, key: u32) -> Node {
+    node(
+        5,
+        Op::Sort(Sort {
+            child: Some(Box::new(child)),
+            keys: vec![ascending(key)],
+            fetch: 0,
+        }),
+    )
+}
+
+pub fn ascending(key: u32) -> SortKey {
+    SortKey {
+        expr: Some(column(key)),
+        descending: false,
+        nulls_first: true,
+    }
+}
+
+/// `sum(v)` by `k`, in one of its modes.
+pub fn sum_by_key(child: Node, mode: AggMode) -> Node {
+    let call = AggCall {
+        name: "sum".to_owned(),
+        mode: mode.into(),
+        args: vec![column(1)],
+        filter: None,
+        r#type: Some(long()),
+        input_types: vec![long()],
+        buffer: Some(schema(&[("sum", long())])),
+        eval: plan::EvalMode::Legacy.into(),
+        ignore_nulls: false,
+    };
+    node(
+        4,
+        Op::Aggregate(Aggregate {
+            child: Some(Box::new(child)),
+            grouping: vec![NamedExpr {
+                name: "k".to_owned(),
+                expr: Some(column(0)),
+            }],
+            calls: vec![call],
+        }),
+    )
+}
+
+fn fragment(root: Node, output: Schema, kind: sink::Kind) -> Fragment {
+    Fragment {
+        version: 1,
+        root: Some(root),
+        sink: Some(Sink { kind: Some(kind) }),
+        output: Some(output),
+    }
+}
+
+pub fn to_result(root: Node, output: Schema) -> Fragment {
+    fragment(root, output, sink::Kind::Result(sink::Result {}))
+}
+
+pub fn to_hash(root: Node, output: Schema, partitions: u32) -> Fragment {
+    exchange(
+        root,
+        output,
+        partitioning::Kind::Hash(partitioning::Hash {
+            exprs: vec![column(0)],
+            partitions,
+        }),
+    )
+}
+
+pub fn to_round_robin(root: Node, output: Schema, partitions: u32) -> Fragment {
+    exchange(
+        root,
+        output,
+        partitioning::Kind::RoundRobin(partitioning::RoundRobin { partitions }),
+    )
+}
+
+pub fn to_range(root: Node, output: Schema, partitions: u32, bounds_id: u32) -> Fragment {
+    exchange(
+        root,
+        output,
+        partitioning::Kind::Range(partitioning::Range {
+            keys: vec![ascending(0)],
+            partitions,
+            bounds_id,
+        }),
+    )
+}
+
+pub fn to_sample(root: Node, output: Schema) -> Fragment {
+    fragment(
+        root,
+        output,
+        sink::Kind::Sample(sink::Sample {
+            keys: vec![ascending(0)],
+            size: 50,
+            seed: 7,
+        }),
+    )
+}
+
+fn exchange(root: Node, output: Schema, kind: partitioning::Kind) -> Fragment {
+    fragment(root, output, sink::Kind::Shuffle(Partitioning { kind: Some(kind) }))
+}

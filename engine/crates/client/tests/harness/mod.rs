@@ -1,0 +1,317 @@
+//! A whole Coffer in one process: client engine, enclaves, and a small executor that carries their bytes.
+
+pub mod ir;
+pub mod query;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use arrow::{array::RecordBatch, ipc::reader::StreamReader};
+use bytes::Bytes;
+use coffer_client::Service;
+use coffer_engine::{
+    address::Address,
+    connection,
+    enclave::{Enclave, Settings},
+    listen::{Listener, ReadHalf, WriteHalf, connect},
+    task::kind_byte,
+    wire::{Message, put_message, put_raw, read_message},
+};
+use coffer_keys::{Home, Keyring, Passphrase};
+use coffer_proto::wire::{
+    AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased, Need,
+    NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
+};
+use prost::Message as _;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+
+pub const APPLICATION: &str = "application_1";
+pub const POLICY: &str = "[attestation]\naccept = [\"simulated\"]\n";
+
+/// A trusted site, in a folder that goes with it.
+pub struct Site {
+    pub folder: TempDir,
+    pub home: Home,
+    pub address: Address,
+}
+
+impl Site {
+    pub async fn open() -> Self {
+        Self::with_policy(POLICY).await
+    }
+
+    pub async fn with_policy(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().join("home"));
+        home.create().unwrap();
+        Keyring::create(&home.keyring(), &passphrase()).unwrap();
+        std::fs::write(home.policy(), policy).unwrap();
+        let service = Arc::new(Service::open(home.clone(), &passphrase()).unwrap());
+        let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
+        let address = listener.address().clone();
+        tokio::spawn(coffer_client::connection::accept(service, listener));
+        Self { folder, home, address }
+    }
+
+    /// An engine of this site's folder, and a connection to it.
+    pub async fn engine(&self, name: &str, memory: usize) -> Engine {
+        let enclave = Enclave::start(&Settings {
+            memory,
+            spill_folder: self.folder.path().join(format!("{name}-spill")),
+        })
+        .unwrap();
+        let listener = Listener::bind(&Address::Unix(self.folder.path().join(name))).unwrap();
+        let address = listener.address().clone();
+        tokio::spawn(connection::accept(Arc::clone(&enclave), listener));
+        let (read, write) = connect(&address).await.unwrap();
+        Engine {
+            enclave,
+            address,
+            read,
+            write,
+            id: String::new(),
+        }
+    }
+
+    pub async fn client(&self) -> Client {
+        let mut client = self.stranger().await;
+        client.hello(false).await.unwrap();
+        client
+    }
+
+    /// A connection that has not said HELLO.
+    pub async fn stranger(&self) -> Client {
+        let (read, write) = connect(&self.address).await.unwrap();
+        Client { read, write }
+    }
+}
+
+pub fn passphrase() -> Passphrase {
+    Passphrase::new("correct horse battery staple").unwrap()
+}
+
+/// A driver's connection to the client engine.
+pub struct Client {
+    read: ReadHalf,
+    write: WriteHalf,
+}
+
+impl Client {
+    pub async fn hello(&mut self, cluster_deploy_mode: bool) -> Result<Welcome, Problem> {
+        let hello = Hello {
+            protocol: 1,
+            application: APPLICATION.to_owned(),
+            cluster_deploy_mode,
+            local_master: true,
+        };
+        self.ask(ClientMessage::Hello, &hello).await
+    }
+
+    pub async fn send<Q: prost::Message>(&mut self, kind: ClientMessage, request: &Q) {
+        let mut out = Vec::new();
+        put_message(&mut out, u8::try_from(i32::from(kind)).unwrap(), request).unwrap();
+        self.write.write_all(&out).await.unwrap();
+    }
+
+    pub async fn receive(&mut self) -> Result<Message, Problem> {
+        let message = read_message(&mut self.read).await.unwrap().unwrap();
+        match i32::from(message.kind) == i32::from(ClientMessage::Problem) {
+            true => Err(Problem::decode(message.payload).unwrap()),
+            false => Ok(message),
+        }
+    }
+
+    /// The answer to a request, which is one message.
+    pub async fn ask<Q: prost::Message, A: prost::Message + Default>(
+        &mut self,
+        kind: ClientMessage,
+        request: &Q,
+    ) -> Result<A, Problem> {
+        self.send(kind, request).await;
+        let answer = self.receive().await?;
+        Ok(A::decode(answer.payload).unwrap())
+    }
+
+    /// The rows of an OPEN_RESULT.
+    pub async fn rows<Q: prost::Message>(&mut self, request: &Q) -> Result<Vec<RecordBatch>, Problem> {
+        self.send(ClientMessage::OpenResult, request).await;
+        let mut stream = Vec::new();
+        loop {
+            let message = self.receive().await?;
+            if i32::from(message.kind) == i32::from(ClientMessage::ResultEnd) {
+                break;
+            }
+            stream.extend_from_slice(&message.payload);
+        }
+        let reader = StreamReader::try_new(stream.as_slice(), None).unwrap();
+        Ok(reader.map(Result::unwrap).collect())
+    }
+}
+
+/// An engine, and an executor's connection to it.
+pub struct Engine {
+    pub enclave: Arc<Enclave>,
+    pub address: Address,
+    read: ReadHalf,
+    write: WriteHalf,
+    pub id: String,
+}
+
+/// How a task ended.
+pub enum Ended {
+    Done(Output),
+    Failed(Failed),
+}
+
+/// What a task wrote: whole sealed streams by target, and DONE.
+#[derive(Clone)]
+pub struct Output {
+    pub streams: BTreeMap<u32, Bytes>,
+    pub done: Done,
+}
+
+impl Ended {
+    pub fn done(self) -> Output {
+        match self {
+            Self::Done(output) => output,
+            Self::Failed(failed) => panic!("the task failed: {}", failed.code),
+        }
+    }
+
+    pub fn failed(self) -> Failed {
+        match self {
+            Self::Failed(failed) => failed,
+            Self::Done(_) => panic!("the task was done"),
+        }
+    }
+}
+
+impl Engine {
+    /// Another connection to the same engine.
+    pub async fn again(&self) -> Engine {
+        let (read, write) = connect(&self.address).await.unwrap();
+        Engine {
+            enclave: Arc::clone(&self.enclave),
+            address: self.address.clone(),
+            read,
+            write,
+            id: self.id.clone(),
+        }
+    }
+
+    pub async fn send<M: prost::Message>(&mut self, kind: TaskMessage, message: &M) {
+        let mut out = Vec::new();
+        put_message(&mut out, kind_byte(kind), message).unwrap();
+        self.write.write_all(&out).await.unwrap();
+    }
+
+    pub async fn answer_input(&mut self, input: u32, bytes: Option<&[u8]>) {
+        let mut out = Vec::new();
+        let kind = if bytes.is_some() { TaskMessage::In } else { TaskMessage::InEnd };
+        put_raw(
+            &mut out,
+            kind_byte(kind),
+            &[&input.to_le_bytes(), bytes.unwrap_or_default()],
+        )
+        .unwrap();
+        self.write.write_all(&out).await.unwrap();
+    }
+
+    pub async fn receive(&mut self) -> Option<(TaskMessage, Bytes)> {
+        let message = read_message(&mut self.read).await.unwrap()?;
+        let kind = TaskMessage::try_from(i32::from(message.kind)).unwrap();
+        Some((kind, message.payload))
+    }
+
+    pub async fn attest(&mut self, attest: &Attest) -> Result<Bytes, Refused> {
+        self.send(TaskMessage::Attest, attest).await;
+        match self.receive().await.unwrap() {
+            (TaskMessage::Evidence, evidence) => Ok(evidence),
+            (TaskMessage::Refused, refused) => Err(Refused::decode(refused).unwrap()),
+            (kind, _) => panic!("{kind:?} came"),
+        }
+    }
+
+    /// The whole handshake.
+    pub async fn admit(&mut self, client: &mut Client) -> Result<Admitted, Problem> {
+        let welcome = client.hello(false).await?;
+        let challenge: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await?;
+        let evidence = self
+            .attest(&Attest {
+                protocol: 1,
+                owner_key: welcome.owner_key,
+                challenge: challenge.challenge.clone(),
+                application: APPLICATION.to_owned(),
+            })
+            .await
+            .unwrap();
+        self.id = EngineEvidence::decode(evidence.clone()).unwrap().engine_id;
+        client
+            .ask(
+                ClientMessage::AdmitEngine,
+                &AdmitEngine {
+                    evidence,
+                    challenge: challenge.challenge,
+                },
+            )
+            .await
+    }
+
+    /// Runs a task as an executor does: answers NEED from `inputs`, by input id, and NEED_KEYS through the client engine.
+    pub async fn run(&mut self, client: &mut Client, start: &Start, inputs: &HashMap<u32, Vec<u8>>) -> Ended {
+        self.send(TaskMessage::Start, start).await;
+        let mut left: HashMap<u32, &[u8]> = inputs.iter().map(|(id, bytes)| (*id, bytes.as_slice())).collect();
+        let mut streams: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        loop {
+            match self.receive().await.expect("the engine closed the connection") {
+                (TaskMessage::NeedKeys, payload) => {
+                    let session = NeedKeys::decode(payload).unwrap().session;
+                    let engine_id = self.id.clone();
+                    let keys: Result<KeysReleased, Problem> = client
+                        .ask(ClientMessage::ReleaseKeys, &ReleaseKeys { session, engine_id })
+                        .await;
+                    // An executor that gets no keys says so with a release that does not open.
+                    let release = keys.map_or_else(
+                        |_| Release {
+                            encapsulated: vec![9; 32].into(),
+                            ..Release::default()
+                        },
+                        |keys| keys.release.unwrap(),
+                    );
+                    self.send(TaskMessage::Release, &release).await;
+                }
+                (TaskMessage::Need, payload) => {
+                    let id = Need::decode(payload).unwrap().input_id;
+                    let bytes = left.get_mut(&id).expect("an input that the task does not have");
+                    // An odd size, so that preambles and headers are cut.
+                    let (now, rest) = bytes.split_at(bytes.len().min(4999));
+                    *bytes = rest;
+                    self.answer_input(id, (!now.is_empty()).then_some(now)).await;
+                }
+                (TaskMessage::Out, payload) => {
+                    let (target, bytes) = payload.split_first_chunk::<4>().unwrap();
+                    let target = u32::from_le_bytes(*target);
+                    assert!(
+                        streams.last_key_value().is_none_or(|(last, _)| *last <= target),
+                        "targets leave in ascending order"
+                    );
+                    streams.entry(target).or_default().extend_from_slice(bytes);
+                }
+                (TaskMessage::Done, payload) => {
+                    return Ended::Done(Output {
+                        streams: streams
+                            .into_iter()
+                            .map(|(target, bytes)| (target, bytes.into()))
+                            .collect(),
+                        done: Done::decode(payload).unwrap(),
+                    });
+                }
+                (TaskMessage::Failed, payload) => return Ended::Failed(Failed::decode(payload).unwrap()),
+                (kind, _) => panic!("{kind:?} came"),
+            }
+        }
+    }
+}

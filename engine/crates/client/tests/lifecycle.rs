@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use coffer_proto::{
     plan::{AggMode, Node, Schema},
     wire::{
-        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, EngineEvidence, NewChallenge, NewSession, Release, Session,
-        TaskMessage,
+        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, EngineEvidence, NewChallenge, NewSession, Release,
+        Session, TaskMessage,
     },
 };
 use harness::{
@@ -168,8 +168,14 @@ async fn an_engine_serves_one_owner_for_its_life() {
         challenge: vec![7; 32].into(),
         application: APPLICATION.to_owned(),
     };
-    assert_eq!(engine.attest(&attest(vec![9; 32])).await.unwrap_err().code, "other_owner");
-    assert_eq!(engine.attest(&attest(vec![9; 31])).await.unwrap_err().code, "malformed_owner_key");
+    assert_eq!(
+        engine.attest(&attest(vec![9; 32])).await.unwrap_err().code,
+        "other_owner"
+    );
+    assert_eq!(
+        engine.attest(&attest(vec![9; 31])).await.unwrap_err().code,
+        "malformed_owner_key"
+    );
     engine.attest(&attest(welcome.owner_key.to_vec())).await.unwrap();
 
     // Another owner's client engine does not get it either.
@@ -183,7 +189,10 @@ async fn an_engine_serves_one_owner_for_its_life() {
         evidence,
         challenge: challenge.challenge,
     };
-    let problem = other.ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit).await.unwrap_err();
+    let problem = other
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit)
+        .await
+        .unwrap_err();
     assert_eq!(problem.code, "wrong_binding");
 }
 
@@ -203,8 +212,14 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         evidence: evidence.clone(),
         challenge: challenge.challenge.clone(),
     };
-    client.ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit).await.unwrap();
-    let replayed = client.ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit).await.unwrap_err();
+    client
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit)
+        .await
+        .unwrap();
+    let replayed = client
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &admit)
+        .await
+        .unwrap_err();
     assert_eq!(replayed.code, "unknown_challenge");
 
     let other: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
@@ -212,7 +227,10 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         evidence: evidence.clone(),
         challenge: other.challenge,
     };
-    let problem = client.ask::<_, Admitted>(ClientMessage::AdmitEngine, &mismatched).await.unwrap_err();
+    let problem = client
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &mismatched)
+        .await
+        .unwrap_err();
     assert_eq!(problem.code, "wrong_binding");
 
     let mut sgx = EngineEvidence::decode(evidence).unwrap();
@@ -222,7 +240,10 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         evidence: sgx.encode_to_vec().into(),
         challenge: third.challenge,
     };
-    let problem = client.ask::<_, Admitted>(ClientMessage::AdmitEngine, &refused).await.unwrap_err();
+    let problem = client
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &refused)
+        .await
+        .unwrap_err();
     assert_eq!(problem.code, "evidence_not_accepted");
 
     let version = Attest { protocol: 2, ..attest };
@@ -283,7 +304,10 @@ async fn other_versions_and_strangers_are_told_so() {
     assert_eq!(failed.code, "version");
 
     let mut stranger = site.stranger().await;
-    let problem = stranger.ask::<_, Session>(ClientMessage::NewSession, &NewSession {}).await.unwrap_err();
+    let problem = stranger
+        .ask::<_, Session>(ClientMessage::NewSession, &NewSession {})
+        .await
+        .unwrap_err();
     assert_eq!(problem.code, "protocol");
     let problem = stranger.hello(true).await.unwrap_err();
     assert_eq!(problem.code, "cluster_deploy_mode");
@@ -307,13 +331,17 @@ async fn what_cannot_be_run_is_refused_when_it_is_sealed() {
     };
     let filter = Node {
         id: 6,
-        op: Some(Op::Filter(Filter {
+        op: Some(Op::Filter(Box::new(Filter {
             child: Some(Box::new(ir::values(pairs(), vec![]))),
             condition: Some(call),
-        })),
+        }))),
     };
     let fragment = ir::to_result(filter, pairs());
-    let problem = query.seal(&mut client, leaf_stage(1, &fragment, 1)).await.err().unwrap();
+    let problem = query
+        .seal(&mut client, leaf_stage(1, &fragment, 1))
+        .await
+        .err()
+        .unwrap();
     assert_eq!(problem.code, "unsupported");
     assert!(problem.message.contains("no_such_function"), "{problem:?}");
 }
@@ -340,7 +368,10 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
     assert_eq!(accepted.rows, 100_000);
 
     let sorted = ir::to_result(ir::sorted(ir::input(columns.clone()), 0), columns);
-    let stage = query.seal(&mut client, reduce_stage(2, &sorted, 1, 1, 3)).await.unwrap();
+    let stage = query
+        .seal(&mut client, reduce_stage(2, &sorted, 1, 1, 3))
+        .await
+        .unwrap();
     let start = query.start(&stage, 0, &engine);
     let input = feed(&outputs, 3)[0].clone();
     let before = engine.enclave.spill().written();
@@ -375,7 +406,9 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
     assert!(searched > 0, "no spill file was there to be searched");
     assert!(done.counters.unwrap().bytes_spilled > 0);
     idle(&engine).await;
-    let left = std::fs::read_dir(site.folder.path().join("engine-spill")).unwrap().count();
+    let left = std::fs::read_dir(site.folder.path().join("engine-spill"))
+        .unwrap()
+        .count();
     assert_eq!(left, 1, "the engine's own folder is left, without files");
     assert_eq!(search(&site.folder.path().join("engine-spill"), MARK.as_bytes()), 0);
 }

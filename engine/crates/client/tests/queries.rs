@@ -69,13 +69,19 @@ async fn a_two_step_aggregate_over_two_exchanges_and_two_engines() {
     let spread = ir::to_round_robin(ir::values(pairs(), rows(1000)), pairs(), 3);
     let stage = query.seal(&mut client, leaf_stage(1, &spread, 2)).await.unwrap();
     let spread = query.run(&mut client, &mut first, &stage, &[]).await;
-    assert!(spread.iter().all(|output| output.streams.len() == 3), "a stream for each target");
+    assert!(
+        spread.iter().all(|output| output.streams.len() == 3),
+        "a stream for each target"
+    );
     let accepted = query.accept(&mut client, 1, &spread).await.unwrap();
     assert_eq!((accepted.epoch, accepted.rows), (1, 1000));
 
     // The second engine was not there when the stage was sealed: it asks for its keys.
     let partial = ir::to_hash(ir::sum_by_key(ir::input(pairs()), AggMode::Partial), pairs(), 4);
-    let stage = query.seal(&mut client, reduce_stage(2, &partial, 1, 2, 3)).await.unwrap();
+    let stage = query
+        .seal(&mut client, reduce_stage(2, &partial, 1, 2, 3))
+        .await
+        .unwrap();
     let mut second = site.engine("second", MEMORY).await;
     second.admit(&mut client).await.unwrap();
     let partial = query.run(&mut client, &mut second, &stage, &feed(&spread, 3)).await;
@@ -159,7 +165,9 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
     let query = Query::begin(&mut client).await;
     let count = 500;
     let source = || {
-        let mixed = (0..count).map(|i| vec![ir::int((i * 7919) % count), ir::int(i)]).collect();
+        let mixed = (0..count)
+            .map(|i| vec![ir::int((i * 7919) % count), ir::int(i)])
+            .collect();
         ir::values(pairs(), mixed)
     };
     let stage = query
@@ -193,7 +201,10 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
     query.accept(&mut client, 2, &ranged).await.unwrap();
 
     let sorted = ir::to_result(ir::sorted(ir::input(pairs()), 0), pairs());
-    let stage = query.seal(&mut client, reduce_stage(3, &sorted, 2, 1, 4)).await.unwrap();
+    let stage = query
+        .seal(&mut client, reduce_stage(3, &sorted, 2, 1, 4))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &feed(&ranged, 4)).await;
     let keys: Vec<i64> = longs(&client.rows(&query.result(3, &outputs, None)).await.unwrap())
         .into_iter()
@@ -219,7 +230,10 @@ async fn the_finish_merges_sorted_partitions() {
     let spread = query.run(&mut client, &mut engine, &stage, &[]).await;
     query.accept(&mut client, 1, &spread).await.unwrap();
     let sorted = ir::to_result(ir::sorted(ir::input(pairs()), 1), pairs());
-    let stage = query.seal(&mut client, reduce_stage(2, &sorted, 1, 1, 3)).await.unwrap();
+    let stage = query
+        .seal(&mut client, reduce_stage(2, &sorted, 1, 1, 3))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &feed(&spread, 3)).await;
     let merge = ir::to_result(ir::merged(pairs(), vec![ir::ascending(1)]), pairs());
     let batches = client.rows(&query.result(2, &outputs, Some(&merge))).await.unwrap();
@@ -320,7 +334,13 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let batches = client.rows(&query.result(2, &outputs, None)).await.unwrap();
     let names: Vec<String> = batches
         .iter()
-        .flat_map(|batch| batch.column(0).as_string::<i32>().iter().map(|name| name.unwrap().to_owned()))
+        .flat_map(|batch| {
+            batch
+                .column(0)
+                .as_string::<i32>()
+                .iter()
+                .map(|name| name.unwrap().to_owned())
+        })
         .collect();
     assert_eq!(names.len(), 240);
     assert_eq!(names[7], "person 7");
@@ -369,7 +389,10 @@ async fn an_ended_session_is_dropped_by_engines_and_never_opens_again() {
         session: old.session.clone(),
     };
     let _: SessionEnded = client.ask(ClientMessage::EndSession, &end).await.unwrap();
-    let again = client.ask::<_, SessionEnded>(ClientMessage::EndSession, &end).await.unwrap_err();
+    let again = client
+        .ask::<_, SessionEnded>(ClientMessage::EndSession, &end)
+        .await
+        .unwrap_err();
     assert_eq!(again.code, "session");
 
     // The next query's descriptor tells the engine.
@@ -395,7 +418,9 @@ async fn subquery_values_are_set_once_and_pinned() {
     };
     let _: ValueSealed = client.ask(ClientMessage::SealValue, &value(ir::int(42))).await.unwrap();
     let _: ValueSealed = client.ask(ClientMessage::SealValue, &value(ir::int(42))).await.unwrap();
-    let other = client.ask::<_, ValueSealed>(ClientMessage::SealValue, &value(ir::int(43))).await;
+    let other = client
+        .ask::<_, ValueSealed>(ClientMessage::SealValue, &value(ir::int(43)))
+        .await;
     assert_eq!(other.unwrap_err().code, "object_taken");
 
     let subquery = Expr {
@@ -406,7 +431,7 @@ async fn subquery_values_are_set_once_and_pinned() {
     };
     let project = Node {
         id: 9,
-        op: Some(Op::Project(Project {
+        op: Some(Op::Project(Box::new(Project {
             child: Some(Box::new(ir::values(pairs(), rows(2)))),
             exprs: vec![
                 NamedExpr {
@@ -418,7 +443,7 @@ async fn subquery_values_are_set_once_and_pinned() {
                     expr: Some(subquery),
                 },
             ],
-        })),
+        }))),
     };
     let fragment = ir::to_result(project, ir::schema(&[("v", ir::long()), ("s", ir::long())]));
     let mut request = leaf_stage(1, &fragment, 1);

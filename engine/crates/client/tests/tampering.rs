@@ -69,7 +69,9 @@ impl Ready {
     /// Runs reduce task 0 over these bytes, which must fail.
     async fn error_with(&mut self, input: Vec<u8>) -> ErrorDetail {
         let start = self.query.start(&self.reduces, 0, &self.engine);
-        self.query.error_of(&mut self.client, &mut self.engine, &start, input).await
+        self.query
+            .error_of(&mut self.client, &mut self.engine, &start, input)
+            .await
     }
 }
 
@@ -111,7 +113,11 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
         ("nothing comes", vec![], "COFFER_STREAM_MISSING"),
         ("a stream is dropped", one.clone(), "COFFER_STREAM_MISSING"),
         ("an empty stream is dropped", two.clone(), "COFFER_STREAM_MISSING"),
-        ("a stream comes twice", [&whole[..], &one].concat(), "COFFER_STREAM_REPEATED"),
+        (
+            "a stream comes twice",
+            [&whole[..], &one].concat(),
+            "COFFER_STREAM_REPEATED",
+        ),
         (
             "a stream replaces another",
             [one.clone(), one.clone()].concat(),
@@ -128,10 +134,22 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
             "COFFER_STREAM_FOREIGN",
         ),
         ("cut in a frame", whole[..whole.len() - 1].to_vec(), "COFFER_STREAM_CUT"),
-        ("cut after a preamble", [&two[..], &one[..PREAMBLE]].concat(), "COFFER_STREAM_CUT"),
-        ("cut in a preamble", [&two[..], &one[..9]].concat(), "COFFER_STREAM_FORMAT"),
+        (
+            "cut after a preamble",
+            [&two[..], &one[..PREAMBLE]].concat(),
+            "COFFER_STREAM_CUT",
+        ),
+        (
+            "cut in a preamble",
+            [&two[..], &one[..9]].concat(),
+            "COFFER_STREAM_FORMAT",
+        ),
         ("no magic", magic, "COFFER_STREAM_FORMAT"),
-        ("bytes after the end", [&whole[..], &[0]].concat(), "COFFER_STREAM_FORMAT"),
+        (
+            "bytes after the end",
+            [&whole[..], &[0]].concat(),
+            "COFFER_STREAM_FORMAT",
+        ),
         ("an attempt nobody made", attempt, "COFFER_STREAM_ATTEMPT"),
         ("a bit of a frame flipped", flipped, "COFFER_FRAME"),
         ("the counter changed", counter, "COFFER_FRAME"),
@@ -173,7 +191,10 @@ async fn streams_spliced_together_are_refused() {
     let (last, first) = (frames.last().unwrap().clone(), frames[0].clone());
     let repeated = [&own[..first.start], &own[first.clone()], &own[first.start..], &empty].concat();
     let code = ready.error_with(repeated).await.code;
-    assert!(["COFFER_FRAME", "COFFER_STREAM_FORMAT"].contains(&code.as_str()), "{code}");
+    assert!(
+        ["COFFER_FRAME", "COFFER_STREAM_FORMAT"].contains(&code.as_str()),
+        "{code}"
+    );
     if frames.len() > 1 {
         let left_out = [&own[..first.start], &own[last], &empty].concat();
         assert_eq!(ready.error_with(left_out).await.code, "COFFER_FRAME");
@@ -183,7 +204,10 @@ async fn streams_spliced_together_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_attempt_of_the_same_map_does_not_count_until_it_is_the_accepted_one() {
     let mut ready = ready().await;
-    let again = ready.query.run(&mut ready.client, &mut ready.engine, &ready.maps, &[]).await;
+    let again = ready
+        .query
+        .run(&mut ready.client, &mut ready.engine, &ready.maps, &[])
+        .await;
     let stale = [again[0].streams[&0].to_vec(), ready.stream(1, 0)].concat();
     assert_eq!(ready.error_with(stale.clone()).await.code, "COFFER_STREAM_ATTEMPT");
 
@@ -202,7 +226,12 @@ async fn another_attempt_of_the_same_map_does_not_count_until_it_is_the_accepted
     // The engine has seen epoch 2; it does not go back.
     let error = ready
         .query
-        .error_of(&mut ready.client, &mut ready.engine, &old_start, feed(&ready.outputs, 3)[0].clone())
+        .error_of(
+            &mut ready.client,
+            &mut ready.engine,
+            &old_start,
+            feed(&ready.outputs, 3)[0].clone(),
+        )
         .await;
     assert_eq!(error.code, "COFFER_ATTEMPTS_STALE");
 }
@@ -274,7 +303,12 @@ async fn results_are_taken_whole_and_once() {
     let mut ready = ready().await;
     let outputs = ready
         .query
-        .run(&mut ready.client, &mut ready.engine, &ready.reduces, &feed(&ready.outputs, 3))
+        .run(
+            &mut ready.client,
+            &mut ready.engine,
+            &ready.reduces,
+            &feed(&ready.outputs, 3),
+        )
         .await;
     let good = ready.query.result(2, &outputs, None);
 
@@ -361,15 +395,29 @@ async fn rerun(ready: &mut Ready, turn: u64) -> (coffer_proto::wire::OpenResult,
 async fn commit_records_are_each_tasks_own() {
     let mut ready = ready().await;
     let (one, two) = (ready.outputs[0].clone(), ready.outputs[1].clone());
-    let refused = |result: Result<_, Problem>| result.map(|_: coffer_proto::wire::CommitsAccepted| ()).unwrap_err().code;
+    let refused = |result: Result<_, Problem>| {
+        result
+            .map(|_: coffer_proto::wire::CommitsAccepted| ())
+            .unwrap_err()
+            .code
+    };
 
-    let swapped = ready.query.accept(&mut ready.client, 1, &[two.clone(), one.clone()]).await;
+    let swapped = ready
+        .query
+        .accept(&mut ready.client, 1, &[two.clone(), one.clone()])
+        .await;
     assert_eq!(refused(swapped), "commit_opening");
-    let repeated = ready.query.accept(&mut ready.client, 1, &[one.clone(), one.clone()]).await;
+    let repeated = ready
+        .query
+        .accept(&mut ready.client, 1, &[one.clone(), one.clone()])
+        .await;
     assert_eq!(refused(repeated), "commit_opening");
     let short = ready.query.accept(&mut ready.client, 1, &[one.clone()]).await;
     assert_eq!(refused(short), "commit_count");
-    let foreign = ready.query.accept(&mut ready.client, 7, &[one.clone(), two.clone()]).await;
+    let foreign = ready
+        .query
+        .accept(&mut ready.client, 7, &[one.clone(), two.clone()])
+        .await;
     assert_eq!(refused(foreign), "stage_unknown");
     let mut altered = one.clone();
     let mut commit = altered.done.sealed_commit.to_vec();
@@ -417,11 +465,7 @@ async fn a_stage_that_does_not_read_all_of_its_inputs_once_is_not_sealed() {
     cases.push(("a sealed stage with other tasks", request, "stage_taken"));
     let wide = ir::schema(&[("k", ir::long()), ("v", ir::string())]);
     let other = ir::to_result(ir::input(wide.clone()), wide);
-    cases.push((
-        "an input of other columns",
-        reduce_stage(3, &other, 1, 2, 3),
-        "stage",
-    ));
+    cases.push(("an input of other columns", reduce_stage(3, &other, 1, 2, 3), "stage"));
     for (name, request, code) in cases {
         let problem = ready.query.seal(&mut ready.client, request).await.err().unwrap();
         assert_eq!(problem.code, code, "{name}: {problem:?}");
@@ -430,8 +474,15 @@ async fn a_stage_that_does_not_read_all_of_its_inputs_once_is_not_sealed() {
 
     // A stage is not sealed over one whose outputs have not been accepted.
     let spread = ir::to_round_robin(ir::values(pairs(), vec![]), pairs(), 3);
-    ready.query.seal(&mut ready.client, leaf_stage(5, &spread, 2)).await.unwrap();
-    let early = ready.query.seal(&mut ready.client, reduce_stage(6, &fragment, 5, 2, 3)).await;
+    ready
+        .query
+        .seal(&mut ready.client, leaf_stage(5, &spread, 2))
+        .await
+        .unwrap();
+    let early = ready
+        .query
+        .seal(&mut ready.client, reduce_stage(6, &fragment, 5, 2, 3))
+        .await;
     assert_eq!(early.err().unwrap().code, "attempts_missing");
     assert_eq!(Arc::strong_count(&ready.engine.enclave) > 0, true);
 }

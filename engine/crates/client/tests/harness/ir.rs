@@ -110,22 +110,22 @@ pub fn multiplied(id: u32, child: Node, schema: Schema, times: usize) -> Node {
     };
     node(
         id,
-        Op::Expand(Expand {
+        Op::Expand(Box::new(Expand {
             child: Some(Box::new(child)),
             projections: vec![projection; times],
             schema: Some(schema),
-        }),
+        })),
     )
 }
 
 pub fn sorted(child: Node, key: u32) -> Node {
     node(
         5,
-        Op::Sort(Sort {
+        Op::Sort(Box::new(Sort {
             child: Some(Box::new(child)),
             keys: vec![ascending(key)],
             fetch: 0,
-        }),
+        })),
     )
 }
 
@@ -152,14 +152,14 @@ pub fn sum_by_key(child: Node, mode: AggMode) -> Node {
     };
     node(
         4,
-        Op::Aggregate(Aggregate {
+        Op::Aggregate(Box::new(Aggregate {
             child: Some(Box::new(child)),
             grouping: vec![NamedExpr {
                 name: "k".to_owned(),
                 expr: Some(column(0)),
             }],
             calls: vec![call],
-        }),
+        })),
     )
 }
 

@@ -210,7 +210,11 @@ impl Engine {
 
     pub async fn answer_input(&mut self, input: u32, bytes: Option<&[u8]>) {
         let mut out = Vec::new();
-        let kind = if bytes.is_some() { TaskMessage::In } else { TaskMessage::InEnd };
+        let kind = if bytes.is_some() {
+            TaskMessage::In
+        } else {
+            TaskMessage::InEnd
+        };
         put_raw(
             &mut out,
             kind_byte(kind),

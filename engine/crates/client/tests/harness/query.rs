@@ -99,7 +99,13 @@ impl Query {
     }
 
     /// Runs one task that must fail inside, and opens its error.
-    pub async fn error_of(&self, client: &mut Client, engine: &mut Engine, start: &Start, input: Vec<u8>) -> ErrorDetail {
+    pub async fn error_of(
+        &self,
+        client: &mut Client,
+        engine: &mut Engine,
+        start: &Start,
+        input: Vec<u8>,
+    ) -> ErrorDetail {
         let inputs: HashMap<u32, Vec<u8>> = [(0, input)].into();
         let failed = match engine.run(client, start, &inputs).await {
             Ended::Failed(failed) => failed,
@@ -128,7 +134,9 @@ impl Query {
             stage,
             partitions: u32::try_from(outputs.len()).unwrap(),
             results: results(outputs),
-            finish: finish.map(|fragment| fragment.encode_to_vec().into()).unwrap_or_default(),
+            finish: finish
+                .map(|fragment| fragment.encode_to_vec().into())
+                .unwrap_or_default(),
             partial: false,
         }
     }
@@ -203,7 +211,11 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
 pub fn feed(outputs: &[Output], reduces: u32) -> Vec<Vec<u8>> {
     (0..reduces)
         .map(|reduce| {
-            let streams: Vec<&[u8]> = outputs.iter().rev().map(|output| output.streams[&reduce].as_ref()).collect();
+            let streams: Vec<&[u8]> = outputs
+                .iter()
+                .rev()
+                .map(|output| output.streams[&reduce].as_ref())
+                .collect();
             streams.concat()
         })
         .collect()

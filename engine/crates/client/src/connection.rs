@@ -1,6 +1,6 @@
 //! The client protocol: a request, its answer, on each of several connections.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, thread};
+use std::{panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
 use coffer_engine::{
     listen::{Listener, ReadHalf, WriteHalf},
@@ -20,21 +20,37 @@ const MAX_REQUEST: usize = i32::MAX as usize;
 /// Bytes of an Arrow stream in one message.
 const CHUNK: usize = 1 << 20;
 
+/// How long accepting rests after it failed, so that a lack of file descriptors is no busy loop.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
 /// Accepts connections for ever, each served by a thread of its own.
-pub async fn accept(service: Arc<Service>, listener: Listener) -> std::io::Result<()> {
+pub async fn accept(service: Arc<Service>, listener: Listener) {
     loop {
-        let (read, write) = listener.accept().await?;
-        let service = Arc::clone(&service);
-        thread::Builder::new().name("connection".to_owned()).spawn(move || {
-            // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-                tracing::error!("a connection has no runtime");
-                return;
-            };
-            if let Err(error) = runtime.block_on(serve(&service, read, write)) {
-                tracing::warn!(%error, "a connection ended");
+        let started = match listener.accept().await {
+            Ok((read, write)) => {
+                let service = Arc::clone(&service);
+                thread::Builder::new()
+                    .name("connection".to_owned())
+                    .spawn(move || on_own_thread(&service, read, write))
+                    .map(|_| ())
             }
-        })?;
+            Err(error) => Err(error),
+        };
+        if let Err(error) = started {
+            tracing::warn!(%error, "a connection was not accepted");
+            tokio::time::sleep(ACCEPT_REST).await;
+        }
+    }
+}
+
+fn on_own_thread(service: &Service, read: ReadHalf, write: WriteHalf) {
+    // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        tracing::error!("a connection has no runtime");
+        return;
+    };
+    if let Err(error) = runtime.block_on(serve(service, read, write)) {
+        tracing::warn!(%error, "a connection ended");
     }
 }
 

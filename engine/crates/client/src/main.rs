@@ -86,7 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         tokio::select! {
-            failed = connection::accept(service, listener) => failed.map_err(Failure::from),
+            () = connection::accept(service, listener) => Ok(()),
             () = lifeline => Ok(()),
             stopped = lifeline::asked_to_stop() => stopped.map_err(Failure::from),
         }

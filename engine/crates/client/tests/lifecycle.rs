@@ -351,21 +351,21 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
     const MARK: &str = "distinctive-value-that-must-stay-sealed";
     let site = Site::open().await;
     let mut client = site.client().await;
-    let mut engine = site.engine("engine", 4 << 20).await;
+    let mut engine = site.engine("engine", 8 << 20).await;
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
     let columns = ir::schema(&[("v", ir::long()), ("text", ir::string())]);
     let rows = (0..200)
         .map(|i| vec![ir::int((i * 37) % 200), ir::text(&format!("{MARK}-{i}"))])
         .collect();
-    let many = ir::multiplied(8, ir::values(columns.clone(), rows), columns.clone(), 500);
+    let many = ir::multiplied(8, ir::values(columns.clone(), rows), columns.clone(), 1500);
 
     // The exchange alone holds more rows than the pool has: it spills sealed frames.
     let spread = ir::to_hash(many, columns.clone(), 3);
     let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     let accepted = query.accept(&mut client, 1, &outputs).await.unwrap();
-    assert_eq!(accepted.rows, 100_000);
+    assert_eq!(accepted.rows, 300_000);
 
     let sorted = ir::to_result(ir::sorted(ir::input(columns.clone()), 0), columns);
     let stage = query
@@ -396,7 +396,8 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
             (TaskMessage::Done, done) => break coffer_proto::wire::Done::decode(done).unwrap(),
             (TaskMessage::Failed, failed) => {
                 let failed = coffer_proto::wire::Failed::decode(failed).unwrap();
-                panic!("the task failed: {}", failed.code);
+                let detail = query.opened(&mut client, &start, failed).await;
+                panic!("the task failed: {detail:?}");
             }
             (kind, _) => panic!("{kind:?} came"),
         }

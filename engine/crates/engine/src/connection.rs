@@ -1,6 +1,6 @@
 //! One connection of the task protocol: attestation, key releases, and tasks one after the other.
 
-use std::{sync::Arc, thread};
+use std::{sync::Arc, thread, time::Duration};
 
 use coffer_proto::wire::{Attest, Failed, Refused, Release, Released, Start, TaskMessage};
 use tokio::io::AsyncWriteExt;
@@ -13,11 +13,21 @@ use crate::{
     wire::{Message, put_message},
 };
 
+/// How long accepting rests after it failed, so that a lack of file descriptors is no busy loop.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
 /// Accepts connections for ever. Must run on a multi-threaded runtime.
-pub async fn accept(enclave: Arc<Enclave>, listener: Listener) -> std::io::Result<()> {
+pub async fn accept(enclave: Arc<Enclave>, listener: Listener) {
     loop {
-        let (read, write) = listener.accept().await?;
-        tokio::spawn(serve(Arc::clone(&enclave), read, write));
+        match listener.accept().await {
+            Ok((read, write)) => {
+                tokio::spawn(serve(Arc::clone(&enclave), read, write));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::{
 use coffer_proto::wire::{Attest, EngineEvidence, Release};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{
+    config::SessionConfig,
     disk_manager::DiskManagerBuilder,
     memory_pool::FairSpillPool,
     runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
@@ -26,6 +27,9 @@ use crate::{
     session::{SessionError, Sessions},
     spill::{SealedSpill, SpillFolder},
 };
+
+/// Rows of a batch inside the engine.
+const BATCH_ROWS: usize = 8192;
 
 /// How an engine is set up.
 #[derive(Debug, Clone)]
@@ -72,6 +76,7 @@ pub struct Enclave {
     sessions: Sessions,
     runtime: Arc<RuntimeEnv>,
     spill: Arc<SpillFolder>,
+    memory: usize,
     store: Arc<dyn ObjectStore>,
     draining: AtomicBool,
     running: watch::Sender<usize>,
@@ -94,6 +99,7 @@ impl Enclave {
             sessions: Sessions::default(),
             runtime,
             spill,
+            memory: settings.memory,
             store: Arc::new(LocalFileSystem::new()),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
@@ -117,6 +123,15 @@ impl Enclave {
 
     pub(crate) fn runtime(&self) -> Arc<RuntimeEnv> {
         Arc::clone(&self.runtime)
+    }
+
+    /// The settings of a task's plan.
+    pub(crate) fn config(&self) -> SessionConfig {
+        let mut config = coffer_plan::config(BATCH_ROWS);
+        // What a sort keeps back for merging its spill files. DataFusion's 10 MB would be more than a small pool has.
+        let execution = &mut config.options_mut().execution;
+        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(self.memory / 64);
+        config
     }
 
     /// The folder of spill files.

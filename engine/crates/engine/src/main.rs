@@ -110,7 +110,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         let mut leases = tokio::time::interval(LEASE_CHECK);
         loop {
             tokio::select! {
-                failed = &mut accepting => return failed.map_err(Into::into),
+                () = &mut accepting => return Ok(()),
                 () = &mut lifeline => return Ok(()),
                 stopped = &mut stop => return stopped.map_err(Into::into),
                 _ = leases.tick() => enclave.sessions().expire(Instant::now()),

@@ -12,6 +12,7 @@ use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    coop::make_cooperative,
     execution_plan::EmissionType,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
@@ -116,10 +117,11 @@ impl ExecutionPlan for ExpandExec {
                 metrics.record_output(batch.num_rows());
                 Ok(batch)
             });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
+        // One batch of input makes many: without a pause among them a task could not be cancelled.
+        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             expanded,
-        )))
+        ))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

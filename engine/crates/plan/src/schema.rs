@@ -11,6 +11,7 @@ use coffer_proto::plan::Schema;
 use datafusion_common::Result;
 use datafusion_execution::{SendableRecordBatchStream, config::SessionConfig};
 use datafusion_physical_plan::{
+    coop::make_cooperative,
     metrics::BaselineMetrics,
     stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter},
 };
@@ -60,7 +61,8 @@ pub(crate) fn empty(schema: &SchemaRef) -> SendableRecordBatchStream {
     Box::pin(EmptyRecordBatchStream::new(Arc::clone(schema)))
 }
 
-/// The same rows under `schema`, whose types they must have already; counted.
+/// The same rows under `schema`, whose types they must have already; counted, and with pauses in which a task can be
+/// cancelled.
 pub(crate) fn counted(
     schema: SchemaRef,
     stream: SendableRecordBatchStream,
@@ -74,7 +76,7 @@ pub(crate) fn counted(
         metrics.record_output(batch.num_rows());
         Ok(batch)
     });
-    Box::pin(RecordBatchStreamAdapter::new(schema, stream))
+    make_cooperative(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
 }
 
 /// The same columns under other names. An error if types differ.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use coffer_proto::{
     plan::Fragment,
     wire::{
-        AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, NewSession, OpenError, OpenResult,
-        Problem, SealStage, SealedStage, Session, StageInput, Start, TableScan, TaskResult, TaskSpec,
+        AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,
+        OpenResult, Problem, SealStage, SealedStage, Session, StageInput, Start, TableScan, TaskResult, TaskSpec,
         task_spec::Rectangle,
     },
 };
@@ -78,7 +78,13 @@ impl Query {
         for partition in 0..stage.sealed.sealed_descriptors.len() {
             let start = self.start(stage, partition, engine);
             let input = inputs.get(partition).map(|bytes| (0, bytes.clone()));
-            outputs.push(engine.run(client, &start, &input.into_iter().collect()).await.done());
+            match engine.run(client, &start, &input.into_iter().collect()).await {
+                Ended::Done(output) => outputs.push(output),
+                Ended::Failed(failed) => {
+                    let detail = self.opened(client, &start, failed).await;
+                    panic!("the task failed: {detail:?}");
+                }
+            }
         }
         outputs
     }
@@ -111,6 +117,11 @@ impl Query {
             Ended::Failed(failed) => failed,
             Ended::Done(_) => panic!("the task was done"),
         };
+        self.opened(client, start, failed).await
+    }
+
+    /// What the engine sealed of a failure.
+    pub async fn opened(&self, client: &mut Client, start: &Start, failed: Failed) -> ErrorDetail {
         assert_eq!(failed.code, "failed");
         let opened: ErrorOpened = client
             .ask(

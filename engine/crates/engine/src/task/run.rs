@@ -10,19 +10,12 @@ use std::{
     time::Instant,
 };
 
-use arrow::array::RecordBatch;
 use coffer_expr::CompileContext;
-use coffer_plan::{
-    BuildContext, NodeMetrics, Plan, boundary_schema, build,
-    partitioner::{PartitionContext, Partitioner},
-    sample::Sampler,
-    with_task_io,
+use coffer_plan::{BuildContext, NodeMetrics, Plan, boundary_schema, build, with_task_io};
+use coffer_proto::wire::{
+    CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage, TaskMetrics,
 };
-use coffer_proto::{
-    plan::{Fragment, partitioning, sink},
-    wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage, TaskMetrics},
-};
-use coffer_sealing::{Attempt, Partition, SessionId, StageId, StreamTarget, identity, seal_message};
+use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr::expressions::Literal;
@@ -36,13 +29,9 @@ use super::{
     input::{Demux, InputSpec},
     io::{TaskFiles, TaskInput, TaskSide},
     link::{Link, LinkError},
-    out::Out,
-    sink::{DirectSink, ShuffleSink, SinkError},
+    sink::TaskSink,
 };
 use crate::{channel::raised, enclave::Enclave, session::Session, wire::PROTOCOL};
-
-/// Rows of a batch inside the engine.
-const BATCH_ROWS: usize = 8192;
 
 /// How a task ended, as the executor is told.
 pub(crate) enum Outcome {
@@ -76,9 +65,7 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
         Ok(admitted) => admitted,
         Err(error) => return outcome_of(&error, None),
     };
-    let work = AssertUnwindSafe(work(enclave, start, link, place, &session));
-    let result = work.catch_unwind().await.unwrap_or(Err(TaskError::Panicked));
-    match result {
+    match contained(work(enclave, start, link, place, &session)).await {
         Ok(mut done) => {
             if let Some(counters) = &mut done.counters {
                 counters.engine_nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -143,6 +130,15 @@ async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Res
     enclave.accept_release(&release).map_err(|_| TaskError::Session)
 }
 
+/// A panic becomes the task's error. Nothing that the task touched is used again, but what the session shares: plans,
+/// opened footers and lists of attempts, which are replaced whole, never left half written.
+async fn contained<T>(work: impl Future<Output = Result<T, TaskError>>) -> Result<T, TaskError> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or(Err(TaskError::Panicked))
+}
+
 async fn work(
     enclave: &Enclave,
     start: &Start,
@@ -185,7 +181,7 @@ async fn work(
     let context = TaskContext::new(
         None,
         session.id.to_string(),
-        with_task_io(coffer_plan::config(BATCH_ROWS), Arc::new(side)),
+        with_task_io(enclave.config(), Arc::new(side)),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
@@ -352,123 +348,20 @@ fn inputs(
     Ok(inputs)
 }
 
-enum TaskSink {
-    Direct(DirectSink),
-    Shuffle(ShuffleSink, Partitioner),
-    Sample(DirectSink, Box<Sampler>),
-}
-
-impl TaskSink {
-    fn new(
-        enclave: &Enclave,
-        session: &Session,
-        task: &Assignment,
-        plan: &Plan,
-        link: &Arc<Link>,
-        expressions: &CompileContext,
-        attempt: &mut Attempt,
-    ) -> Result<Self, TaskError> {
-        let out = Out::new(Arc::clone(link));
-        let schema = output(&task.fragment)?;
-        let kind = task
-            .fragment
-            .sink
-            .as_ref()
-            .and_then(|sink| sink.kind.as_ref())
-            .ok_or(Check::Malformed("fragment"))?;
-        let direct = |out, target, attempt: &mut Attempt| {
-            Ok(Self::Direct(DirectSink::new(
-                out,
-                attempt.sealer(target)?,
-                Arc::clone(&schema),
-            )))
-        };
-        match kind {
-            sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt),
-            sink::Kind::Sample(sample) => {
-                let partition = task.place.partition.0;
-                let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
-                let sealer = attempt.sealer(StreamTarget::Sample)?;
-                let direct = DirectSink::new(out, sealer, sampler.schema());
-                Ok(Self::Sample(direct, Box::new(sampler)))
-            }
-            sink::Kind::Broadcast(_) => Err(TaskError::Sink("broadcast")),
-            sink::Kind::Shuffle(partitioning) => {
-                let bounds = match &partitioning.kind {
-                    Some(partitioning::Kind::Range(range)) => task.bounds.get(&range.bounds_id),
-                    _ => None,
-                };
-                let context = PartitionContext {
-                    key: session.partitioning_key.expose(),
-                    partition: task.place.partition.0,
-                    bounds,
-                    expressions,
-                };
-                let partitioner = Partitioner::new(partitioning, &plan.schema(), &context)?;
-                if partitioner.targets() == 1 {
-                    return direct(out, StreamTarget::Shuffle(0), attempt);
-                }
-                let sealers = (0..partitioner.targets())
-                    .map(|target| attempt.sealer(StreamTarget::Shuffle(target)))
-                    .collect::<Result<_, _>>()?;
-                let reservation = MemoryConsumer::new("exchange")
-                    .with_can_spill(true)
-                    .register(&enclave.runtime().memory_pool);
-                let sink = ShuffleSink::new(out, sealers, reservation, enclave.spill());
-                Ok(Self::Shuffle(sink, partitioner))
-            }
-        }
-    }
-
-    async fn push(&mut self, batch: RecordBatch) -> Result<(), TaskError> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        match self {
-            Self::Direct(sink) => Ok(sink.push(batch).await?),
-            Self::Shuffle(sink, partitioner) => {
-                let targets = partitioner.targets_of(&batch)?.to_vec();
-                Ok(sink.push(batch, targets)?)
-            }
-            Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
-        }
-    }
-
-    async fn finish(self) -> Result<Vec<StreamCount>, SinkError> {
-        match self {
-            Self::Direct(sink) => sink.finish().await,
-            Self::Shuffle(sink, _) => sink.finish().await,
-            Self::Sample(mut sink, sampler) => {
-                let sample = sampler.finish()?;
-                if sample.num_rows() > 0 {
-                    sink.push(sample).await?;
-                }
-                sink.finish().await
-            }
-        }
-    }
-}
-
-/// The schema of a fragment's frames.
-fn output(fragment: &Fragment) -> Result<arrow::datatypes::SchemaRef, TaskError> {
-    let output = fragment.output.as_ref().ok_or(Check::Malformed("fragment"))?;
-    Ok(boundary_schema(output)?)
-}
-
-impl From<coffer_sealing::Error> for SinkError {
-    fn from(error: coffer_sealing::Error) -> Self {
-        Self::Frame(error.into())
-    }
-}
-
-impl From<coffer_plan::codec::CodecError> for SinkError {
-    fn from(error: coffer_plan::codec::CodecError) -> Self {
-        Self::Frame(error.into())
-    }
-}
-
 impl From<LinkError> for DataFusionError {
     fn from(error: LinkError) -> Self {
         Self::External(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_the_tasks_own_error() {
+        let panics = contained(async { panic!("on purpose") });
+        assert!(matches!(panics.await as Result<(), _>, Err(TaskError::Panicked)));
+        assert_eq!(contained(async { Ok(1) }).await.unwrap(), 1);
     }
 }

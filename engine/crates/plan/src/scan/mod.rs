@@ -24,6 +24,7 @@ use datafusion_physical_expr::{EquivalenceProperties, Partitioning, conjunction_
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    coop::make_cooperative,
     execution_plan::{Boundedness, EmissionType},
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
@@ -93,7 +94,7 @@ impl ExecutionPlan for ScanExec {
             Arc::clone(&self.schema),
             stream::once(opening).try_flatten(),
         ));
-        Ok(timed(opened, metrics))
+        Ok(make_cooperative(timed(opened, metrics)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -2,6 +2,7 @@
 
 mod direct;
 mod frames;
+mod select;
 mod shuffle;
 
 use arrow::error::ArrowError;
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 pub(crate) use direct::DirectSink;
 pub use frames::FrameError;
+pub(crate) use select::TaskSink;
 pub(crate) use shuffle::ShuffleSink;
 
 use super::link::LinkError;
@@ -35,4 +37,16 @@ pub enum SinkError {
     /// The executor is gone, or breaks the protocol.
     #[error(transparent)]
     Link(#[from] LinkError),
+}
+
+impl From<coffer_sealing::Error> for SinkError {
+    fn from(error: coffer_sealing::Error) -> Self {
+        Self::Frame(error.into())
+    }
+}
+
+impl From<coffer_plan::codec::CodecError> for SinkError {
+    fn from(error: coffer_plan::codec::CodecError) -> Self {
+        Self::Frame(error.into())
+    }
 }

@@ -6,7 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::{array::RecordBatch, compute::interleave_record_batch};
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    compute::interleave_record_batch,
+    error::ArrowError,
+};
 use coffer_plan::codec::Encoder;
 use coffer_proto::wire::StreamCount;
 use coffer_sealing::StreamSealer;
@@ -144,7 +148,7 @@ impl ShuffleSink {
                 target.stream.seal(&mut self.encoder, None, true, &mut target.sealed)?;
             }
             while let Some(piece) = pieces.next() {
-                let rows = interleave_record_batch(&batches, piece)?;
+                let rows = gather(&batches, piece)?;
                 let ends = last && pieces.peek().is_none();
                 target
                     .stream
@@ -182,5 +186,16 @@ impl ShuffleSink {
         self.sealed_bytes = 0;
         self.reservation.shrink(self.reservation.size());
         Ok(())
+    }
+}
+
+fn gather(batches: &[&RecordBatch], places: &[(usize, usize)]) -> Result<RecordBatch, ArrowError> {
+    match batches.first() {
+        // Rows without columns are only counted.
+        Some(batch) if batch.num_columns() == 0 => {
+            let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+            RecordBatch::try_new_with_options(batch.schema(), vec![], &options)
+        }
+        _ => interleave_record_batch(batches, places),
     }
 }

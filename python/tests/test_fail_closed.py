@@ -14,7 +14,7 @@ import pytest
 
 from coffer.workload import data
 from coffer.workload.owner import Owner
-from coffer.workload.processes import below
+from coffer.workload.processes import named
 from coffer.workload.runner import Driver, QueryFailed
 
 # How many jobs the scheduler was ever given.
@@ -275,7 +275,7 @@ def test_killed_engine_never_gives_a_wrong_answer(own: tuple[Owner, dict[str, Pa
     sql = "SELECT g, count(*) FROM events GROUP BY g ORDER BY g"
     with start(owner, tables, tmp_path) as driver:
         before = driver.query(sql)
-        engines = below({driver.pid}, "coffer-engine")
+        engines = named({driver.pid}, "coffer-engine")
         assert engines
         for engine in engines:
             os.kill(engine, signal.SIGKILL)
@@ -310,7 +310,7 @@ def test_engines_end_with_their_driver(own: tuple[Owner, dict[str, Path]], tmp_p
     owner, tables = own
     with start(owner, tables, tmp_path) as driver:
         driver.query("SELECT count(*) FROM events WHERE n > 0")
-        processes = below({driver.pid}, "coffer-engine") + below({driver.pid}, "coffer-client")
+        processes = named({driver.pid}, "coffer-engine") + named({driver.pid}, "coffer-client")
         assert len(processes) >= 2
     assert not [pid for pid in processes if Path(f"/proc/{pid}").exists() and not _is_zombie(pid)]
 

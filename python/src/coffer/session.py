@@ -32,9 +32,11 @@ def configuration(
     conf = {
         "spark.plugins": PLUGIN,
         "spark.sql.extensions": EXTENSIONS,
-        # Executors fetch the jar from the driver; the driver itself needs it before its context starts.
+        # Driver and executors need the jar before a context or a task starts; executors that do not have it at this path
+        # fetch it from the driver.
         "spark.jars": jar,
         "spark.driver.extraClassPath": jar,
+        "spark.executor.extraClassPath": jar,
         "spark.coffer.engine.path": str(find_binary("coffer-engine")),
         "spark.coffer.client.path": str(find_binary("coffer-client")),
     }

@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coffer.workload.processes import below
+from coffer.workload.processes import named, running
 
 _DEADLINE = 60.0  # seconds for a daemon to say that it is up
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class ClusterFailed(RuntimeError):
@@ -62,11 +63,11 @@ class Cluster:
 
     def executors(self) -> list[int]:
         """The process ids of the executors that run now."""
-        return below({daemon.pid for daemon in self._daemons}, "CoarseGrainedExecutorBackend")
+        return running({daemon.pid for daemon in self._daemons}, _EXECUTOR)
 
     def engines(self) -> list[int]:
         """The process ids of the engines beside those executors."""
-        return below(set(self.executors()), "coffer-engine")
+        return named(set(self.executors()), "coffer-engine")
 
     def stop(self) -> None:
         """Ends workers, then the master."""

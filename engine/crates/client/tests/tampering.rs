@@ -218,8 +218,9 @@ async fn another_attempt_of_the_same_map_does_not_count_until_it_is_the_accepted
     let same = ready.query.accept(&mut ready.client, 1, &now).await.unwrap();
     assert_eq!(same.epoch, 2);
     let old_start = ready.query.start(&ready.reduces, 0, &ready.engine);
+    // A repeated task brings the list it was sealed with, and the one that counts now.
     let mut new_start = old_start.clone();
-    new_start.sealed_objects = vec![accepted.sealed_attempts];
+    new_start.sealed_objects.push(accepted.sealed_attempts);
     let input: HashMap<u32, Vec<u8>> = [(0, stale)].into();
     ready.engine.run(&mut ready.client, &new_start, &input).await.done();
 

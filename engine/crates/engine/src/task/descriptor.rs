@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use coffer_keys::KekId;
 use coffer_proto::{
     plan::{Fragment, Input, Node, Scan, node::Op},
-    wire::{Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, sealed_object::Kind},
+    wire::{AttemptList, Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, sealed_object::Kind},
 };
 use coffer_sealing::{
     AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
@@ -277,21 +277,14 @@ impl Objects {
                 Err(Check::ObjectDigest(id))
             }
         };
+        let mut lists = Lists::new();
         for sealed in &start.sealed_objects {
             let (kind, plain) = open_object(&session.key, session.id, sealed)
                 .map_err(|source| Check::Opening { what: "object", source })?;
             let digest = sha256(&plain);
             let object = SealedObject::decode(plain.as_slice()).map_err(|_| Check::Malformed("object"))?;
             match (kind, object.kind) {
-                (ObjectKind::Attempts, Some(Kind::Attempts(list))) => {
-                    let attempts = list
-                        .attempts
-                        .iter()
-                        .map(|id| AttemptId::from_slice(id).map_err(|_| Check::AttemptsCount(list.stage)))
-                        .collect::<Result<Vec<_>, _>>()?;
-                    let attempts = session.accept_attempts(list.stage, list.epoch, attempts)?;
-                    objects.attempts.insert(list.stage, attempts);
-                }
+                (ObjectKind::Attempts, Some(Kind::Attempts(list))) => newest(&mut lists, &list)?,
                 (ObjectKind::Bounds, Some(Kind::Bounds(bounds))) => {
                     take_pin(bounds.id, &digest)?;
                     objects.digests.push(digest);
@@ -305,12 +298,42 @@ impl Objects {
                 _ => return Err(Check::Malformed("object")),
             }
         }
+        for (stage, (epoch, attempts)) in lists {
+            let attempts = session.accept_attempts(stage, epoch, attempts)?;
+            objects.attempts.insert(stage, attempts);
+        }
         objects.digests.sort_unstable();
         match pins.keys().next() {
             Some(id) => Err(Check::ObjectMissing(*id)),
             None => Ok(objects),
         }
     }
+}
+
+/// By stage: epoch and attempts.
+type Lists = HashMap<u32, (u32, Vec<AttemptId>)>;
+
+/// Keeps the newest list of each stage: a repeated task brings the list it was sealed with, and the one that counts now.
+fn newest(lists: &mut Lists, list: &AttemptList) -> Result<(), Check> {
+    let attempts = list
+        .attempts
+        .iter()
+        .map(|id| AttemptId::from_slice(id).map_err(|_| Check::AttemptsCount(list.stage)))
+        .collect::<Result<Vec<_>, _>>()?;
+    match lists.get(&list.stage) {
+        Some((epoch, _)) if *epoch > list.epoch => {}
+        Some((epoch, held)) if *epoch == list.epoch && *held != attempts => {
+            return Err(Check::AttemptsStale {
+                stage: list.stage,
+                got: list.epoch,
+                seen: *epoch,
+            });
+        }
+        _ => {
+            lists.insert(list.stage, (list.epoch, attempts));
+        }
+    }
+    Ok(())
 }
 
 /// SHA-256.

@@ -17,7 +17,11 @@ TPCH_SCALE = "0.1"
 TPCH_TABLES = ("lineitem", "orders", "customer", "part", "partsupp")
 
 # Small inputs must still be several partitions, or nothing is shuffled.
-CONF = {"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "1024"}
+CONF = {
+    "spark.sql.files.maxPartitionBytes": "65536",
+    "spark.sql.files.openCostInBytes": "1024",
+    "spark.coffer.scan.targetBytes": "65536",
+}
 
 
 @pytest.fixture(scope="session")

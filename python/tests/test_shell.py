@@ -27,7 +27,7 @@ def test_a_query(owner: Owner, sealed_tables: dict[str, Path]) -> None:
     # The policy has the table's name and path since `coffer encrypt`.
     assert sealed_tables["events"].is_dir()
     done = shell(owner, "-e", "SELECT count(*), min(id), max(id) FROM events")
-    assert "20000\t0\t19999" in done.stdout
+    assert "160000\t0\t159999" in done.stdout
 
 
 def test_a_file(owner: Owner, sealed_tables: dict[str, Path], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 SEED = 20260401
 EDGE_ROWS = 1200
-EVENTS_ROWS = 20_000
+EVENTS_ROWS = 160_000
 
 TABLES = ("edge", "events")
 

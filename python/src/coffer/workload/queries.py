@@ -218,7 +218,7 @@ EDGE = [
     Query("agg_distinct", "SELECT count(DISTINCT k), count(DISTINCT s), sum(DISTINCT n) FROM edge"),
     Query("agg_distinct_grouped", "SELECT k, count(DISTINCT s), count(*) FROM edge GROUP BY k"),
     Query("agg_filter_clause", "SELECT k, count(*) FILTER (WHERE b), sum(n) FILTER (WHERE i8 > 0) FROM edge GROUP BY k"),
-    Query("agg_having", "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 150 AND sum(q) > 0"),
+    Query("agg_having", "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 1200 AND sum(q) > 0"),
     Query("agg_of_agg", "SELECT c, count(*) FROM (SELECT g, count(*) AS c FROM events GROUP BY g) GROUP BY c"),
     Query("select_distinct", "SELECT DISTINCT k, b FROM edge"),
     # Sorts and limits.
@@ -234,7 +234,7 @@ EDGE = [
         ordered=True,
     ),
     Query("sort_binary_bool", "SELECT bin, b, id FROM edge ORDER BY bin, b DESC, id", ordered=True),
-    Query("sort_many_rows", "SELECT id, g, v FROM events ORDER BY v DESC, id", ordered=True),
+    Query("sort_many_rows", "SELECT id, g, v FROM events WHERE n % 8 = 0 ORDER BY v DESC, id", ordered=True),
     Query("top_k", "SELECT id, n, v FROM events ORDER BY n DESC NULLS LAST, id LIMIT 25", ordered=True),
     Query("top_k_offset", "SELECT id, v FROM events ORDER BY v, id LIMIT 10 OFFSET 90", ordered=True),
     Query("limit_count", "SELECT count(*) FROM (SELECT * FROM events LIMIT 777)"),

@@ -166,7 +166,8 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
     build(
         fragment,
         &BuildContext {
-            partitions,
+            // A stage of no tasks (a table without files) is still checked.
+            partitions: partitions.max(1),
             expressions: &expressions,
         },
     )?;

@@ -160,6 +160,23 @@ async fn an_empty_result_still_has_its_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stage_of_no_tasks_has_an_empty_result() {
+    let (_site, mut client, _engine) = site_and_engine().await;
+    let query = Query::begin(&mut client).await;
+    let nothing = ir::to_result(ir::values(pairs(), rows(5)), pairs());
+    let stage = query.seal(&mut client, leaf_stage(1, &nothing, 0)).await.unwrap();
+    assert!(stage.sealed.sealed_descriptors.is_empty());
+    let batches = client.rows(&query.result(1, &[], None)).await.unwrap();
+    assert_eq!(longs(&batches), []);
+
+    // An exchange of no tasks feeds a reader all the same.
+    let spread = ir::to_hash(ir::values(pairs(), rows(5)), pairs(), 2);
+    query.seal(&mut client, leaf_stage(2, &spread, 0)).await.unwrap();
+    let accepted = query.accept(&mut client, 2, &[]).await.unwrap();
+    assert_eq!((accepted.rows, accepted.rows_by_reduce), (0, vec![0, 0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;

@@ -84,7 +84,8 @@ impl ShuffleSink {
         {
             return Err(SinkError::Target);
         }
-        let bytes = batch.get_array_memory_size() + targets.len() * size_of_val(&0u32);
+        // Slices of one large batch share its buffers: each counts for its own rows.
+        let bytes = size_of(&batch) + targets.len() * size_of_val(&0u32);
         if self.held_bytes + bytes > HELD_MOST {
             self.pack(false)?;
         }

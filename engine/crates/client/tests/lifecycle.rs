@@ -60,6 +60,8 @@ async fn closing_the_connection_cancels_a_task_that_waits_for_input() {
     query.accept(&mut client, 1, &outputs).await.unwrap();
     let all = ir::to_result(ir::input(pairs()), pairs());
     let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    // DONE is said a moment before a task is over.
+    idle(&engine).await;
     let mut other = engine.again().await;
     other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
     assert_eq!(other.receive().await.unwrap().0, TaskMessage::Need);
@@ -74,6 +76,8 @@ async fn closing_the_connection_cancels_a_task_that_computes() {
     let query = Query::begin(&mut client).await;
     let sums = ir::to_result(ir::sum_by_key(endless(), AggMode::Complete), pairs());
     let stage = query.seal(&mut client, leaf_stage(1, &sums, 1)).await.unwrap();
+    // DONE is said a moment before a task is over.
+    idle(&engine).await;
     let mut other = engine.again().await;
     other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
     while engine.enclave.running() == 0 {
@@ -86,6 +90,7 @@ async fn closing_the_connection_cancels_a_task_that_computes() {
     let small = ir::to_result(ir::values(pairs(), vec![vec![ir::int(1), ir::int(2)]]), pairs());
     let stage = query.seal(&mut client, leaf_stage(2, &small, 1)).await.unwrap();
     query.run(&mut client, &mut engine, &stage, &[]).await;
+    idle(&engine).await;
     assert_eq!(engine.enclave.memory_in_use(), 0);
 }
 
@@ -100,6 +105,8 @@ async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
     let all = ir::to_result(ir::input(pairs()), pairs());
     let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
 
+    // DONE is said a moment before a task is over.
+    idle(&engine).await;
     let mut other = engine.again().await;
     other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
     assert_eq!(other.receive().await.unwrap().0, TaskMessage::Need);

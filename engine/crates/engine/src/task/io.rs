@@ -20,7 +20,7 @@ use super::input::{Demux, all_rows, each_stream};
 /// An input of the fragment, in this task.
 pub(crate) enum TaskInput {
     /// It has streams here.
-    Streams(Demux),
+    Streams(Box<Demux>),
     /// It has none: no rows, and nothing is asked for.
     Nothing(SchemaRef),
 }
@@ -56,14 +56,14 @@ impl TaskIo for TaskSide {
 
     fn input(&self, input_id: u32) -> Result<SendableRecordBatchStream> {
         Ok(match self.take(input_id)? {
-            TaskInput::Streams(demux) => all_rows(demux),
+            TaskInput::Streams(demux) => all_rows(*demux),
             TaskInput::Nothing(schema) => Box::pin(EmptyRecordBatchStream::new(schema)),
         })
     }
 
     fn input_streams(&self, input_id: u32) -> Result<Vec<SendableRecordBatchStream>> {
         Ok(match self.take(input_id)? {
-            TaskInput::Streams(demux) => each_stream(demux),
+            TaskInput::Streams(demux) => each_stream(*demux),
             TaskInput::Nothing(_) => Vec::new(),
         })
     }

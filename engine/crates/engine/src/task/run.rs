@@ -343,7 +343,7 @@ fn inputs(
             .with_can_spill(true)
             .register(&enclave.runtime().memory_pool);
         let demux = Demux::new(spec, Arc::clone(link), reservation, enclave.spill(), Arc::clone(opened))?;
-        inputs.insert(id, TaskInput::Streams(demux));
+        inputs.insert(id, TaskInput::Streams(Box::new(demux)));
     }
     Ok(inputs)
 }

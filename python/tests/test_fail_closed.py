@@ -60,7 +60,7 @@ def test_jobs_are_counted(sealed: Driver) -> None:
         ("SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) FROM edge", "Window"),
         ("SELECT explode(sequence(1, 3)), id FROM edge", "Generate"),
         ("SELECT id, sha2(s, 256) FROM edge", "sha2"),
-        ("SELECT id FROM edge WHERE regexp_like(s, 'a+')", "rlike"),
+        ("SELECT id FROM edge WHERE regexp_like(s, 'a+')", "regexp_like"),
         ("SELECT k, percentile(n, 0.5) FROM edge GROUP BY k", "percentile"),
         ("SELECT collect_list(s) FROM edge", "collect_list"),
         ("SELECT id, java_method('java.util.UUID', 'fromString', s) FROM edge", "java_method"),

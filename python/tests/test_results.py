@@ -41,7 +41,8 @@ ACTIONS = {
     "to_arrow": ("t = spark.sql('SELECT * FROM edge ORDER BY id').toArrow()\nresult = [str(t.schema), repr(t.to_pydict())]"),
     "to_arrow_empty": ("t = spark.sql('SELECT * FROM edge WHERE id < 0').toArrow()\nresult = [str(t.schema), t.num_rows]"),
     "to_pandas": (
-        "p = spark.sql('SELECT * FROM edge ORDER BY id').where('year(ts) BETWEEN 1700 AND 2200 AND year(ntz) BETWEEN 1700 AND 2200').toPandas()\n"
+        "df = spark.sql('SELECT * FROM edge ORDER BY id').where('year(ts) BETWEEN 1700 AND 2200')\n"
+        "p = df.where('year(ntz) BETWEEN 1700 AND 2200').toPandas()\n"
         "result = [str(p.dtypes.to_dict()), repr(p.to_dict('list'))]"
     ),
     "to_pandas_without_arrow": (

@@ -132,6 +132,10 @@ class LocalQueriesSuite extends QueriesSuite("local[2]")
 
 /** Executors in processes of their own, each with its own engine; they load the packaged jar. */
 class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]") {
+
+  /** The build runs what is so tagged in a JVM of its own. */
+  override def tags: Map[String, Set[String]] = testNames.map(name => name -> Set("cluster")).toMap
+
   override protected def beforeAll(): Unit = {
     SparkHome.prepare()
     super.beforeAll()

@@ -18,6 +18,7 @@ object CofferConf {
   /** What the driver's plugin hands to its executors' plugin at start. */
   val APPLICATION = "application"
   val OWNER_KEY = "ownerKey"
+  val ENGINE_VERSION = "engineVersion"
 
   val PROTOCOL = 1
 

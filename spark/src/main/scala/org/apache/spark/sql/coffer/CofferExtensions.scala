@@ -25,7 +25,7 @@ private[coffer] final case class CheckSupport(session: SparkSession) extends Rul
   override def apply(plan: SparkPlan): SparkPlan =
     if (SealedPlans.sealedNow(plan)) {
       CheckSupport.check(plan)
-      RootSort.rewrite(plan)
+      InnerTopK.rewrite(RootSort.rewrite(plan))
     } else plan
 }
 
@@ -65,7 +65,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case _ =>
       CheckSupport.check(plan)
-      CofferRootExec(CofferResultExec(fragment(withExchanges(RootSort.rewrite(plan)))), CofferQuery.create())
+      CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
   }
 
   /** AQE wants to know what a stage stands for, each time that it runs. */

@@ -27,7 +27,9 @@ private final class CofferDriverPlugin extends DriverPlugin {
     driver = Some(started)
     Map(
       CofferConf.APPLICATION -> started.application,
-      CofferConf.OWNER_KEY -> CofferDriver.encode(started.welcome.getOwnerKey)).asJava
+      CofferConf.OWNER_KEY -> CofferDriver.encode(started.welcome.getOwnerKey),
+      CofferConf.ENGINE_VERSION -> started.welcome.getEngineVersion
+    ).asJava
   }
 
   /** EXPLAIN shows what is sealed, beside whatever else the user has asked it to show. */

@@ -112,6 +112,15 @@ final class CofferQueryException(condition: String, message: String, val place: 
 }
 
 object CofferQueryException {
-  private def text(condition: String, message: String): String =
-    if (message.startsWith(s"[$condition")) message else s"[$condition] $message"
+  private def text(condition: String, message: String): String = {
+    val named = if (message.startsWith(s"[$condition")) message else s"[$condition] $message"
+    // Spark's own conditions say themselves what to do; what is Coffer's is about the data's way here.
+    if (condition.startsWith("COFFER_")) s"$named\nhint: ${hint(condition)}" else named
+  }
+
+  private def hint(condition: String): String = condition match {
+    case "COFFER_FILE" | "COFFER_OPERATOR" =>
+      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at home"
+    case _ => "run the query again; if it persists, an executor or its storage changes sealed data"
+  }
 }

@@ -64,6 +64,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       case Some(_) => None
       case None => Some(startProcess())
     }
+    process.foreach(ofThisBuild)
     val address = process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
     val pool = new ChannelPool(address)
     try new AttestedEngine(attest(address, pool), pool, process)
@@ -85,6 +86,18 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
         "--spill-dir", spill.toString,
         "--evidence", conf.get(CofferConf.ENGINE_EVIDENCE, "simulated"),
         "--lifeline", "stdin")
+    }
+  }
+
+  /** Says early and plainly what the client engine would refuse anyway: an engine of another version has another protocol. */
+  private def ofThisBuild(process: EngineProcess): Unit = {
+    val wanted = setting(CofferConf.ENGINE_VERSION)
+    if (process.ready.version != wanted) {
+      process.close()
+      throw new CofferException(
+        "COFFER_ENGINE_VERSION",
+        s"the engine on this executor is version ${process.ready.version}, the driver's client engine is $wanted",
+        s"install one build on all nodes, or point ${CofferConf.ENGINE_PATH} at the engine of version $wanted")
     }
   }
 

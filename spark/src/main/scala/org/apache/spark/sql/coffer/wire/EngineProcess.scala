@@ -132,8 +132,13 @@ object EngineProcess extends Logging {
 
   /** The engine says `error: …` and `hint: …` on standard error: pass them on rather than only the code. */
   private def failedStart(name: String, code: Int, lines: Seq[String]): CofferException = {
-    def said(prefix: String) = lines.reverseIterator.collectFirst {
-      case l if l.startsWith(prefix) => l.stripPrefix(prefix).trim
+    val parts = Seq("error:", "hint:")
+    // What is said may go on over several lines, until the other word or the end.
+    def said(prefix: String) = lines.lastIndexWhere(_.startsWith(prefix)) match {
+      case -1 => None
+      case at =>
+        val more = lines.drop(at + 1).takeWhile(l => !parts.exists(l.startsWith))
+        Some((lines(at).stripPrefix(prefix).trim +: more).mkString("\n").trim)
     }
     new CofferException(
       "COFFER_ENGINE_START",

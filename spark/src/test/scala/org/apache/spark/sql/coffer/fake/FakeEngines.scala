@@ -48,7 +48,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   override protected def serve(c: FakeConnection): Unit = {
     val (kind, payload) = c.receive()
     kind match {
-      case C.HELLO_VALUE => c.send(C.WELCOME_VALUE, Welcome.newBuilder.setOwnerKey(zeros(32)).build())
+      case C.HELLO_VALUE => c.send(C.WELCOME_VALUE, Welcome.newBuilder.setEngineVersion("0").setOwnerKey(zeros(32)).build())
       case C.NEW_CHALLENGE_VALUE => c.send(C.CHALLENGE_VALUE, Challenge.newBuilder.setChallenge(zeros(32)).build())
       case C.ADMIT_ENGINE_VALUE =>
         c.send(C.ADMITTED_VALUE, Admitted.newBuilder.setEngineId("fake").setSimulated(true).build())

@@ -240,7 +240,7 @@ fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Resu
         if !same {
             return Err(wrong(stage, "an input of other columns than its producer writes"));
         }
-        let new = Pairs::new(input.input_id, input.maps, input.reduces, input.replicated);
+        let new = Pairs::new(input.input_id, input.maps, input.reduces, input.group != 0);
         if pairs.insert(input.input_id, new).is_some() {
             return Err(wrong(stage, "an input that is named twice"));
         }

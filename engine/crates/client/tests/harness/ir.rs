@@ -87,6 +87,7 @@ pub fn merged(schema: Schema, merge: Vec<SortKey>) -> Node {
             input_id: 0,
             schema: Some(schema),
             merge,
+            broadcast: false,
         }),
     )
 }

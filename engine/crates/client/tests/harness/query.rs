@@ -212,7 +212,8 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
             producer_stage: producer,
             maps,
             reduces,
-            replicated: false,
+            group: 0,
+            broadcast: false,
         }],
         ..SealStage::default()
     }

@@ -103,6 +103,7 @@ pub(crate) fn input(id: u32, schema: &Schema) -> Node {
             input_id: id,
             schema: Some(schema.clone()),
             merge: vec![],
+            broadcast: false,
         }),
     )
 }

@@ -95,9 +95,9 @@ object CofferQuery extends Logging {
       Option(w.get))
 
   def required(sc: SparkContext): CofferQuery = current(sc).getOrElse(throw new CofferException(
-    "COFFER_NO_QUERY",
-    "a part of a sealed plan was run outside of its query",
-    "use collect, show, toLocalIterator, coffer.to_arrow or coffer.to_pandas"))
+      "COFFER_NO_QUERY",
+      "a part of a sealed plan was run outside of its query",
+      "use collect, show, toLocalIterator, coffer.to_arrow or coffer.to_pandas"))
 
   def bySession(session: ByteString): Option[CofferQuery] =
     Option(sessions.get(session)).flatMap(w => Option(w.get))

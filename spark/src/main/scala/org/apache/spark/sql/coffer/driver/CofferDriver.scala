@@ -103,9 +103,9 @@ object CofferDriver extends Logging {
 
   /** The plugin of this JVM's SparkContext. */
   def get: CofferDriver = running.getOrElse(throw new CofferException(
-    "COFFER_NOT_RUNNING",
-    "the Coffer plugin is not running in this driver",
-    "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
+      "COFFER_NOT_RUNNING",
+      "the Coffer plugin is not running in this driver",
+      "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
 
   def running_? : Boolean = running.isDefined
 

@@ -26,7 +26,8 @@ final class DeserializationFilter private (local: Boolean, extra: Seq[String])
       case None => ObjectInputFilter.Status.UNDECIDED
       case Some(c) if allowed(c) => ObjectInputFilter.Status.ALLOWED
       case Some(c) =>
-        if (c != classOf[URL]) logWarning(s"class ${c.getName} is not on the deserialisation allow-list; ${CofferConf.ALLOW_CLASSES} adds to it")
+        if (c != classOf[URL])
+          logWarning(s"class ${c.getName} is not on the deserialisation allow-list; ${CofferConf.ALLOW_CLASSES} adds to it")
         ObjectInputFilter.Status.REJECTED
     }
 

@@ -185,9 +185,9 @@ object CofferExecutor extends Logging {
   @volatile private var running: Option[CofferExecutor] = None
 
   def get: CofferExecutor = running.getOrElse(throw new CofferException(
-    "COFFER_NOT_RUNNING",
-    "the Coffer plugin is not running in this executor",
-    "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
+      "COFFER_NOT_RUNNING",
+      "the Coffer plugin is not running in this executor",
+      "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
 
   def start(context: PluginContext, extra: Map[String, String]): CofferExecutor = {
     val conf = context.conf

@@ -21,8 +21,7 @@ private[plan] final class ExpressionEntry(
 private[plan] trait ExpressionFamily {
   def entries: Seq[ExpressionEntry]
 
-  protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit
-      tag: ClassTag[E]): ExpressionEntry =
+  protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit tag: ClassTag[E]): ExpressionEntry =
     new ExpressionEntry(
       tag.runtimeClass,
       becomes,

@@ -21,8 +21,7 @@ private[plan] final class OperatorEntry(
 private[plan] trait OperatorFamily {
   def entries: Seq[OperatorEntry]
 
-  protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit
-      tag: ClassTag[P]): OperatorEntry =
+  protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit tag: ClassTag[P]): OperatorEntry =
     new OperatorEntry(
       tag.runtimeClass,
       becomes,

@@ -22,14 +22,15 @@ private[plan] object OrderOperators extends OperatorFamily {
     operator[CollectLimitExec]("limit with offset; at the root the client engine takes part") { (plan, children, translation) =>
       inOnePartition(plan).map(_ => limited(plan, children.head, plan.limit, plan.offset, translation))
     },
-    operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client engine takes part") { (plan, children, translation) =>
-      for {
-        _ <- inOnePartition(plan)
-        sorted <- sort(plan, children.head, plan.sortOrder, Some(plan.limit), translation)
-        taken =
-          if (plan.offset > 0) limit(plan, sorted, plan.offset, None, translation) else sorted
-        projected <- project(plan, taken, plan.projectList, plan.output, translation)
-      } yield projected
+    operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client engine takes part") {
+      (plan, children, translation) =>
+        for {
+          _ <- inOnePartition(plan)
+          sorted <- sort(plan, children.head, plan.sortOrder, Some(plan.limit), translation)
+          taken =
+            if (plan.offset > 0) limit(plan, sorted, plan.offset, None, translation) else sorted
+          projected <- project(plan, taken, plan.projectList, plan.output, translation)
+        } yield projected
     })
 
   def sort(

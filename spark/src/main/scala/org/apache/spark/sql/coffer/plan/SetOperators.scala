@@ -10,7 +10,8 @@ import org.apache.spark.sql.execution._
 private[plan] object SetOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) => values(plan, plan.output, plan.rows, translation)),
+    operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) =>
+      values(plan, plan.output, plan.rows, translation)),
     operator[EmptyRelationExec]("values without rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
     operator[UnionExec]("union")(union(_, _, _)),
     operator[ExpandExec]("expand") { (plan, children, translation) =>

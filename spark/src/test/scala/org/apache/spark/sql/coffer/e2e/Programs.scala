@@ -17,7 +17,7 @@ object Programs {
       Seq(Paths.get(sys.props("user.home"), ".cache", "coffer", "target", "release"))
     candidates.find(f => Seq("coffer", "coffer-client", "coffer-engine").forall(b => Files.isExecutable(f.resolve(b))))
       .getOrElse(throw new IllegalStateException(
-        s"coffer, coffer-client and coffer-engine are not in ${candidates.mkString(" or ")}: run `make engine`, or set COFFER_BIN"))
+          s"coffer, coffer-client and coffer-engine are not in ${candidates.mkString(" or ")}: run `make engine`, or set COFFER_BIN"))
   }
 
   def binary(name: String): String = folder.resolve(name).toString

@@ -99,8 +99,8 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       task.getRectanglesList.asScala.foreach { r =>
         val input = request.getInputsList.asScala.find(_.getInputId == r.getInputId).get
         descriptor.addInputs(InputTask.newBuilder.setInputId(r.getInputId).setProducerStage(input.getProducerStage)
-          .setMapBegin(r.getMapBegin).setMapEnd(r.getMapEnd).setReduceBegin(r.getReduceBegin)
-          .setReduceEnd(r.getReduceEnd).setProducerMaps(input.getMaps))
+            .setMapBegin(r.getMapBegin).setMapEnd(r.getMapEnd).setReduceBegin(r.getReduceBegin)
+            .setReduceEnd(r.getReduceEnd).setProducerMaps(input.getMaps))
       }
       answer.addSealedDescriptors(descriptor.build().toByteString)
     }
@@ -184,6 +184,7 @@ object FakeEngine {
 
 final class FakeEngine(folder: Path) extends FakePeer(folder, "coffer-engine") {
   val tasks = new AtomicInteger()
+
   /** Task attempts of these (stage, partition) fail once more for each count. */
   val failures = new ConcurrentHashMap[(Int, Int), Integer]()
   @volatile var needKeys = false

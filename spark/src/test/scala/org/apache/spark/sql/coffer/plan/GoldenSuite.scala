@@ -63,6 +63,7 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
 }
 
 object GoldenSuite {
+
   /** Puts a message that fits one line on one line; still protobuf text. */
   private[plan] def compact(text: String): String = {
     val lines = text.linesIterator.toVector

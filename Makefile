@@ -1,8 +1,8 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
-# make test    every test: Rust, Scala, Python
+# make test    every test: Rust, Scala, Python; and the formatters as checks
 # make bench   TPC-H at SF 1, sealed against plaintext Spark, and encryption against Spark's rewriting
-# make lint    formatters and linters of the three languages, as checks
+# make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -55,11 +55,8 @@ bench: build
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
 
 lint: tools $(VENV)/.ready
-	cargo fmt --all --check --manifest-path engine/Cargo.toml
+	@scripts/check-style
 	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
-	mvn -q -B -f spark/pom.xml spotless:check
-	$(VENV)/bin/ruff check python bench
-	$(VENV)/bin/ruff format --check python bench
 
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml

@@ -344,7 +344,8 @@ async fn results_are_taken_whole_and_once() {
     }
 
     // Streams that do not open end the query: each is tried on a result of its own execution.
-    let stream_cases: [(&str, fn(&mut Vec<u8>)); 4] = [
+    type Damage = fn(&mut Vec<u8>);
+    let stream_cases: [(&str, Damage); 4] = [
         ("a bit flipped", |bytes| bytes[PREAMBLE + HEADER] ^= 1),
         ("cut", |bytes| {
             bytes.pop();
@@ -413,7 +414,10 @@ async fn commit_records_are_each_tasks_own() {
         .accept(&mut ready.client, 1, &[one.clone(), one.clone()])
         .await;
     assert_eq!(refused(repeated), "commit_opening");
-    let short = ready.query.accept(&mut ready.client, 1, &[one.clone()]).await;
+    let short = ready
+        .query
+        .accept(&mut ready.client, 1, std::slice::from_ref(&one))
+        .await;
     assert_eq!(refused(short), "commit_count");
     let foreign = ready
         .query

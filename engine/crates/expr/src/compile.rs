@@ -193,12 +193,11 @@ fn build_function(
     zone: &str,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     // Markers of the optimiser: they say something of their argument and change nothing.
-    if is_marker(name) {
-        if let ([arg], [data_type]) = (args.as_slice(), types.as_slice()) {
-            if data_type == ret {
-                return Ok(Arc::clone(arg));
-            }
-        }
+    if is_marker(name)
+        && let ([arg], [data_type]) = (args.as_slice(), types.as_slice())
+        && data_type == ret
+    {
+        return Ok(Arc::clone(arg));
     }
     let call = CallInfo {
         name,

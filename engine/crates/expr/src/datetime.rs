@@ -26,7 +26,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
         field(call, |days| calendar::civil(days).0)
     }),
     entry("quarter", Fallible::Never, |call| {
-        field(call, |days| i64::from((calendar::civil(days).1 + 2) / 3))
+        field(call, |days| i64::from(calendar::civil(days).1.div_ceil(3)))
     }),
     entry("month", Fallible::Never, |call| {
         field(call, |days| calendar::civil(days).1.into())

@@ -280,15 +280,15 @@ fn quotient(a: i128, b: i128, shift: i32) -> Option<i128> {
     if b == 0 {
         return None;
     }
-    if (0..=38).contains(&shift) {
-        if let Some(scaled) = a.checked_mul(power(shift.unsigned_abs())) {
-            return Some(rounded(
-                scaled / b,
-                (scaled % b).unsigned_abs(),
-                b.unsigned_abs(),
-                (a < 0) != (b < 0),
-            ));
-        }
+    if (0..=38).contains(&shift)
+        && let Some(scaled) = a.checked_mul(power(shift.unsigned_abs()))
+    {
+        return Some(rounded(
+            scaled / b,
+            (scaled % b).unsigned_abs(),
+            b.unsigned_abs(),
+            (a < 0) != (b < 0),
+        ));
     }
     let negative = (a < 0) != (b < 0);
     let (a, b) = (i256::from_i128(a).wrapping_abs(), i256::from_i128(b).wrapping_abs());

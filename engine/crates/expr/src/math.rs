@@ -276,7 +276,6 @@ fn pow(call: &CallInfo<'_>) -> Built {
 
 /// fdlibm's `__ieee754_log10`, which later libraries replaced.
 fn log10(value: f64) -> f64 {
-    const IVLN10: f64 = 4.342_944_819_032_518_3e-1;
     const LOG10_2HI: f64 = 3.010_299_956_636_117_7e-1;
     const LOG10_2LO: f64 = 3.694_239_077_158_931e-13;
     if !value.is_finite() {
@@ -292,7 +291,7 @@ fn log10(value: f64) -> f64 {
     let negative = i64::from(exponent < 0);
     let scaled = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | (((0x3ff - negative) as u64) << 52));
     let y = (exponent + negative) as f64;
-    let z = y * LOG10_2LO + IVLN10 * libm::log(scaled);
+    let z = y * LOG10_2LO + std::f64::consts::LOG10_E * libm::log(scaled);
     z + y * LOG10_2HI
 }
 

@@ -31,15 +31,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("contains", Fallible::Never, |call| {
         test(call, |text, part| text.contains(part))
     }),
-    entry("upper", Fallible::Never, |call| {
-        map(call, |text, out| shape::upper(text, out))
-    }),
-    entry("lower", Fallible::Never, |call| {
-        map(call, |text, out| shape::lower(text, out))
-    }),
-    entry("init_cap", Fallible::Never, |call| {
-        map(call, |text, out| shape::init_cap(text, out))
-    }),
+    entry("upper", Fallible::Never, |call| map(call, shape::upper)),
+    entry("lower", Fallible::Never, |call| map(call, shape::lower)),
+    entry("init_cap", Fallible::Never, |call| map(call, shape::init_cap)),
     entry("reverse", Fallible::Never, |call| {
         map(call, |text, out| out.extend(text.chars().rev()))
     }),

@@ -57,15 +57,15 @@ impl Zone {
 
     /// The wall-clock time at an instant, both in microseconds.
     #[inline]
-    pub(crate) fn to_local(&self, micros: i64) -> i64 {
+    pub(crate) fn to_local(self, micros: i64) -> i64 {
         micros.saturating_add(self.offset_at(micros) * MICROS_PER_SECOND)
     }
 
     /// The instant of a wall-clock time; in a gap it moves on by the gap's length, in an overlap it is the earlier.
     /// None where Java overflows.
-    pub(crate) fn to_instant(&self, local: i64) -> Option<i64> {
+    pub(crate) fn to_instant(self, local: i64) -> Option<i64> {
         let seconds = match self {
-            Self::Fixed(seconds) => *seconds,
+            Self::Fixed(seconds) => seconds,
             Self::Region(tz) => {
                 let wall = naive(local.div_euclid(MICROS_PER_SECOND))?;
                 match tz.offset_from_local_datetime(&wall) {

@@ -28,7 +28,7 @@ pub fn schema(fields: &[(&str, DataType)]) -> Schema {
             .iter()
             .map(|(name, data_type)| Field {
                 name: (*name).to_owned(),
-                r#type: Some(data_type.clone()),
+                r#type: Some(*data_type),
                 nullable: true,
             })
             .collect(),

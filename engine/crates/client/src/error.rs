@@ -38,6 +38,9 @@ pub enum ClientError {
     /// A table does not open.
     #[error(transparent)]
     Table(#[from] coffer_table::Error),
+    /// A plain file that is not among the policy's `unverified_inputs`.
+    #[error("{} is plain, and the policy does not list it among its unverified inputs", .0.display())]
+    Unlisted(std::path::PathBuf),
     /// The challenge was handed out too long ago.
     #[error("the challenge has expired")]
     ChallengeExpired,
@@ -219,6 +222,7 @@ impl ClientError {
             Self::Keyring(_) => "keyring",
             Self::Policy(_) => "policy",
             Self::Table(_) => "table",
+            Self::Unlisted(_) => "unverified_input",
             Self::ChallengeExpired => "challenge_expired",
             Self::Evidence(error) => error.code(),
             Self::Release(error) => error.code(),
@@ -266,6 +270,9 @@ impl ClientError {
             Self::Evidence(error) => return error.hint().unwrap_or_default(),
             Self::Release(error) => return error.hint().unwrap_or_default(),
             Self::Table(error) => table_hint(error),
+            Self::Unlisted(_) => {
+                "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"
+            }
             Self::ChallengeExpired => {
                 "ask for a new challenge; if this recurs, is the executor's clock or network stuck?"
             }

@@ -15,7 +15,6 @@ use coffer_proto::wire::{
     OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
-use coffer_table::VerifiedManifest;
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -24,6 +23,7 @@ use crate::{
     admit::{Drawn, Engine},
     result::ResultRows,
     session::{Object, Session, Shared},
+    tables::Opened,
 };
 
 /// Ended sessions that descriptors go on naming; engines that miss them have leases.
@@ -46,7 +46,7 @@ pub(crate) struct Inner {
     pub(crate) engines: HashMap<String, Engine>,
     sessions: HashMap<SessionId, Shared>,
     pub(crate) ended: VecDeque<SessionId>,
-    pub(crate) tables: Vec<Arc<VerifiedManifest>>,
+    pub(crate) tables: Vec<Arc<Opened>>,
 }
 
 /// What goes back.

@@ -11,7 +11,6 @@ use coffer_proto::{
     wire::{FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec},
 };
 use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
-use coffer_table::VerifiedManifest;
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::Literal;
 use prost::Message;
@@ -20,12 +19,12 @@ use crate::{
     ClientError, CoverageError, Service,
     coverage::{Pairs, row_groups},
     session::{Output, Session, Stage},
-    tables::data_type,
+    tables::{Opened, data_type},
 };
 
 /// One table that a stage reads.
 struct Source {
-    table: std::sync::Arc<VerifiedManifest>,
+    table: std::sync::Arc<Opened>,
     keks: KekSet,
     ids: Vec<KekId>,
 }
@@ -113,8 +112,7 @@ impl Service {
             let table = self.table(asked.handle)?;
             let mut columns: BTreeSet<&str> = asked.columns.iter().map(String::as_str).collect();
             for field in scan.schema.iter().flat_map(|schema| &schema.fields) {
-                let held = table.manifest().column(&field.name);
-                if held.map(|column| data_type(column.kind)) != field.r#type {
+                if table.column(&field.name).map(data_type) != field.r#type {
                     return Err(ClientError::Column {
                         stage,
                         column: field.name.clone(),
@@ -191,8 +189,7 @@ fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<()
         let source = sources
             .get(&slice.scan_id)
             .ok_or_else(|| coverage(CoverageError::Unknown(slice.scan_id)))?;
-        let files = source.table.manifest().files.len();
-        if usize::try_from(slice.file).map_or(true, |file| file >= files) {
+        if source.table.row_groups(slice.file).is_none() {
             return Err(coverage(CoverageError::Outside(slice.scan_id)));
         }
         slices
@@ -201,9 +198,10 @@ fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<()
             .push(slice.first_row_group..slice.end_row_group);
     }
     for (scan_id, source) in sources {
-        for (file, number) in source.table.manifest().files.iter().zip(0u32..) {
-            let count = u32::try_from(file.row_groups.len()).map_err(|_| wrong(stage, "a file too large"))?;
-            let read = slices.remove(&(*scan_id, number)).unwrap_or_default();
+        for file in 0..source.table.files() {
+            let count = source.table.row_groups(file).unwrap_or_default();
+            let count = u32::try_from(count).map_err(|_| wrong(stage, "a file too large"))?;
+            let read = slices.remove(&(*scan_id, file)).unwrap_or_default();
             row_groups(*scan_id, count, read).map_err(coverage)?;
         }
     }
@@ -317,24 +315,14 @@ fn descriptor(
         let source = sources
             .get(&slice.scan_id)
             .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;
-        let file = usize::try_from(slice.file)
-            .ok()
-            .and_then(|file| source.table.manifest().files.get(file))
-            .ok_or(wrong(request.stage, "a file that the table does not have"))?;
-        let path = source.table.file_path(file);
-        let path = path
-            .to_str()
-            .ok_or(wrong(request.stage, "a table in a folder whose name is no text"))?;
+        let file = source.table.file(slice.file).ok_or(wrong(
+            request.stage,
+            "a file that the table does not have, or whose name is no text",
+        ))?;
         scans.entry(slice.scan_id).or_default().push(FileSlice {
-            path: path.to_owned(),
-            size: file.size,
-            rows: file.rows,
-            aad_prefix: file.aad_prefix.clone().into(),
-            footer_length: file.footer_length,
-            footer_sha256: file.footer_sha256.as_bytes().to_vec().into(),
             first_row_group: slice.first_row_group,
             end_row_group: slice.end_row_group,
-            table: source.table.manifest().table.as_bytes().to_vec().into(),
+            ..file
         });
     }
     let inputs = task

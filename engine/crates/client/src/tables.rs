@@ -1,23 +1,114 @@
 //! Tables, as Spark's planner sees them. Every open pins one version under a handle.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
-use coffer_keys::Policy;
+use coffer_keys::{KekSet, Policy};
 use coffer_proto::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
-        OpenTable, TableInfo,
+        FileSlice, OpenTable, TableInfo,
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
-use coffer_table::{Column, SparkType, Target, VerifiedManifest, open_table};
+use coffer_table::{Column, PlainTable, RowGroupPin, SparkType, Target, VerifiedManifest, open_table};
 
 use crate::{ClientError, Service};
+
+/// What stands behind a handle.
+pub(crate) enum Opened {
+    Sealed(Box<VerifiedManifest>),
+    /// Unverified inputs that the policy lists.
+    Plain(PlainTable),
+}
+
+impl Opened {
+    /// A column's type.
+    pub(crate) fn column(&self, name: &str) -> Option<SparkType> {
+        match self {
+            Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind),
+            Self::Plain(table) => table
+                .columns
+                .iter()
+                .find(|column| column.0 == name)
+                .map(|column| column.1),
+        }
+    }
+
+    /// The KEKs that reading these columns takes.
+    pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
+        match self {
+            Self::Sealed(table) => Ok(table.keks(columns)?),
+            Self::Plain(_) => Ok(KekSet::new()),
+        }
+    }
+
+    /// How many files there are.
+    pub(crate) fn files(&self) -> u32 {
+        let files = match self {
+            Self::Sealed(table) => table.manifest().files.len(),
+            Self::Plain(table) => table.files.len(),
+        };
+        u32::try_from(files).unwrap_or(u32::MAX)
+    }
+
+    /// How many row groups a file has.
+    pub(crate) fn row_groups(&self, file: u32) -> Option<usize> {
+        let file = usize::try_from(file).ok()?;
+        match self {
+            Self::Sealed(table) => table.manifest().files.get(file).map(|file| file.row_groups.len()),
+            Self::Plain(table) => table.files.get(file).map(|file| file.row_groups.len()),
+        }
+    }
+
+    /// A whole file, as engines are told of it; none if there is no such file, or its path is no text.
+    pub(crate) fn file(&self, file: u32) -> Option<FileSlice> {
+        let file = usize::try_from(file).ok()?;
+        match self {
+            Self::Sealed(table) => {
+                let file = table.manifest().files.get(file)?;
+                Some(FileSlice {
+                    path: table.file_path(file).to_str()?.to_owned(),
+                    size: file.size,
+                    rows: file.rows,
+                    aad_prefix: file.aad_prefix.clone().into(),
+                    footer_length: file.footer_length,
+                    footer_sha256: file.footer_sha256.as_bytes().to_vec().into(),
+                    table: table.manifest().table.as_bytes().to_vec().into(),
+                    ..FileSlice::default()
+                })
+            }
+            Self::Plain(table) => {
+                let file = table.files.get(file)?;
+                Some(FileSlice {
+                    path: file.path.to_str()?.to_owned(),
+                    size: file.pin.size,
+                    rows: file.pin.rows,
+                    footer_length: file.pin.footer_length,
+                    footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
+                    plain: true,
+                    ..FileSlice::default()
+                })
+            }
+        }
+    }
+
+    /// Whether this is the same version of the same table, in the same place.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sealed(a), Self::Sealed(b)) => a.hash() == b.hash() && a.folder() == b.folder(),
+            (Self::Plain(a), Self::Plain(b)) => a.digest() == b.digest(),
+            _ => false,
+        }
+    }
+}
 
 impl Service {
     pub(crate) fn open_table(&self, request: &OpenTable) -> Result<TableInfo, ClientError> {
         // The tables' part of the policy may grow while an application runs; so it is read anew.
         let policy = Policy::load(&self.home.policy())?;
+        if !request.plain_files.is_empty() {
+            return self.open_plain(&policy, &request.plain_files);
+        }
         let target = if request.name.is_empty() {
             Target::path(&request.path)
         } else {
@@ -25,11 +116,35 @@ impl Service {
         };
         let table = open_table(&self.home, &self.keyring, &policy, &target)?;
         let mut info = describe(&table)?;
-        info.handle = self.keep(table);
+        info.handle = self.keep(Opened::Sealed(Box::new(table)));
         Ok(info)
     }
 
-    pub(crate) fn table(&self, handle: u32) -> Result<Arc<VerifiedManifest>, ClientError> {
+    /// Each file must lie where the policy says, by its canonical path: a link out of a listed folder leads nowhere.
+    fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
+        let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
+        for file in files {
+            let path = std::fs::canonicalize(file).map_err(|source| coffer_table::Error::Io {
+                doing: "read",
+                path: file.into(),
+                source,
+            })?;
+            let listed = policy.unverified_inputs().iter().any(|allowed| {
+                let allowed = std::fs::canonicalize(allowed).unwrap_or_else(|_| allowed.clone());
+                path.starts_with(allowed)
+            });
+            if !listed {
+                return Err(ClientError::Unlisted(path));
+            }
+            paths.push(path);
+        }
+        let table = PlainTable::open(&paths)?;
+        let mut info = describe_plain(&table);
+        info.handle = self.keep(Opened::Plain(table));
+        Ok(info)
+    }
+
+    pub(crate) fn table(&self, handle: u32) -> Result<Arc<Opened>, ClientError> {
         usize::try_from(handle)
             .ok()
             .and_then(|handle| handle.checked_sub(1))
@@ -37,11 +152,11 @@ impl Service {
             .ok_or(ClientError::HandleUnknown(handle))
     }
 
-    fn keep(&self, table: VerifiedManifest) -> u32 {
+    fn keep(&self, table: Opened) -> u32 {
         let mut inner = self.inner.lock();
-        let same = |held: &Arc<VerifiedManifest>| held.hash() == table.hash() && held.folder() == table.folder();
-        let place = inner.tables.iter().position(same).unwrap_or_else(|| {
-            inner.tables.push(Arc::new(table.clone()));
+        let held = inner.tables.iter().position(|held| held.is(&table));
+        let place = held.unwrap_or_else(|| {
+            inner.tables.push(Arc::new(table));
             inner.tables.len() - 1
         });
         u32::try_from(place + 1).unwrap_or(u32::MAX)
@@ -62,20 +177,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
             })
         })
         .collect::<Result<_, ClientError>>()?;
-    let files = manifest
-        .files
-        .iter()
-        .map(|file| FileInfo {
-            row_groups: file
-                .row_groups
-                .iter()
-                .map(|group| RowGroup {
-                    rows: group.rows,
-                    bytes: group.bytes,
-                })
-                .collect(),
-        })
-        .collect();
+    let files = manifest.files.iter().map(|file| file_info(&file.row_groups)).collect();
     Ok(TableInfo {
         handle: 0,
         table_id: manifest.table.to_string(),
@@ -88,7 +190,43 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         bytes: manifest.bytes(),
         files,
         name: table.name().to_owned(),
+        unverified: false,
     })
+}
+
+fn describe_plain(table: &PlainTable) -> TableInfo {
+    let column = |bytes: &u64| ColumnInfo {
+        protection: "plain".to_owned(),
+        kek_id: String::new(),
+        bytes: *bytes,
+    };
+    let fields = table.columns.iter().map(|(name, kind, nullable)| Field {
+        name: name.clone(),
+        r#type: Some(data_type(*kind)),
+        nullable: *nullable,
+    });
+    TableInfo {
+        table_id: format!("{:?}", table.digest()),
+        schema: Some(Schema {
+            fields: fields.collect(),
+        }),
+        columns: table.column_bytes.iter().map(column).collect(),
+        rows: table.rows(),
+        bytes: table.column_bytes.iter().sum(),
+        files: table.files.iter().map(|file| file_info(&file.row_groups)).collect(),
+        unverified: true,
+        ..TableInfo::default()
+    }
+}
+
+fn file_info(groups: &[RowGroupPin]) -> FileInfo {
+    let group = |group: &RowGroupPin| RowGroup {
+        rows: group.rows,
+        bytes: group.bytes,
+    };
+    FileInfo {
+        row_groups: groups.iter().map(group).collect(),
+    }
 }
 
 fn field(column: &Column) -> Field {

@@ -315,6 +315,7 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let open = OpenTable {
         path: folder.to_str().unwrap().to_owned(),
         name: String::new(),
+        plain_files: vec![],
     };
     let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
     assert_eq!((info.rows, info.files.len(), info.name.as_str()), (240, 2, "people"));
@@ -371,6 +372,7 @@ async fn a_file_changed_on_storage_fails_the_task() {
     let open = OpenTable {
         path: String::new(),
         name: "people".to_owned(),
+        plain_files: vec![],
     };
     let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
     let numbers = ir::schema(&[("n", ir::long())]);

@@ -69,6 +69,20 @@ pub enum Error {
         /// As found.
         got: u64,
     },
+    /// An unverified input that is no plain Parquet file.
+    #[error("the file does not end as a plain Parquet file does")]
+    PlainMagic,
+    /// An unverified input of which one file is unlike the others.
+    #[error("the columns or types of {0} differ from those of the input's first file")]
+    PlainColumns(PathBuf),
+    /// An unverified input with times of before the Gregorian calendar as Spark 2 wrote them.
+    #[error(
+        "dates or times of {0} are in Spark's legacy calendar: rewrite it with Spark 3 or later, rebase mode CORRECTED"
+    )]
+    PlainCalendar(PathBuf),
+    /// An unverified input with a type that Spark does not read.
+    #[error("column `{0}` has times in nanoseconds, and Spark's have microseconds")]
+    PlainNanos(String),
     /// A column that must be encrypted is not, or not with a key of its own.
     #[error("column `{0}` is not encrypted with a key of its own in the file")]
     ColumnNotEncrypted(String),
@@ -288,6 +302,10 @@ impl Error {
             | Error::ManifestAltered
             | Error::ManifestContent(_) => {
                 "the table is not what was written; coffer verify lists every such file; restore them from a copy"
+            }
+            Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
+            Error::PlainColumns(_) | Error::PlainNanos(_) => {
+                "rewrite the files with Spark, or seal them with coffer encrypt"
             }
             Error::NotATable(_) => "name a folder that coffer encrypt made",
             Error::ManifestFormat(_) => "use a newer version of Coffer",

@@ -73,6 +73,14 @@ pub struct OpenedFooter {
 }
 
 impl OpenedFooter {
+    /// Of an unverified input, whose columns need no keys.
+    pub(crate) fn plain(metadata: ParquetMetaData) -> Self {
+        Self {
+            metadata: Arc::new(metadata),
+            all_keys: true,
+        }
+    }
+
     /// The file's metadata, with the decryptor for its pages inside.
     pub fn metadata(&self) -> &Arc<ParquetMetaData> {
         &self.metadata
@@ -143,19 +151,32 @@ pub(crate) fn parse(
         keys = keys.with_aad_prefix(prefix.to_vec());
     }
     let keys = keys.build()?;
-    let start = size.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-    // The crate indexes into modules by lengths that it has not checked.
-    catch_unwind(AssertUnwindSafe(|| {
-        let mut decoder = ParquetMetaDataPushDecoder::try_new(size)?
+    let decoder = caught(|| {
+        Ok(ParquetMetaDataPushDecoder::try_new(size)?
             .with_page_index_policy(PageIndexPolicy::Skip)
-            .with_file_decryption_properties(Some(keys));
+            .with_file_decryption_properties(Some(keys)))
+    })?;
+    decode(decoder, bytes, size)
+}
+
+pub(crate) fn decode(
+    mut decoder: ParquetMetaDataPushDecoder,
+    bytes: Bytes,
+    size: u64,
+) -> Result<ParquetMetaData, Error> {
+    let start = size.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    caught(move || {
         decoder.push_range(start..size, bytes)?;
         match decoder.try_decode()? {
             DecodeResult::Data(metadata) => Ok(metadata),
             DecodeResult::NeedsData(_) | DecodeResult::Finished => Err(Error::FooterMagic),
         }
-    }))
-    .unwrap_or(Err(Error::ParquetPanic))
+    })
+}
+
+/// The crate indexes into modules by lengths that it has not checked.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::ParquetPanic))
 }
 
 /// Every column of every row group is encrypted with a key of its own, of this table; those of `wanted` are there and

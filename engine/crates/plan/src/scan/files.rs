@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{Schema, SchemaRef};
 use coffer_keys::TableId;
 use coffer_proto::wire::FileSlice;
-use coffer_table::{Digest, FooterPin};
+use coffer_table::{Digest, FooterPin, PlainPin, plain};
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;
@@ -13,7 +13,7 @@ use object_store::path::Path;
 use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
 
 use super::{
-    footers::Footer,
+    footers::{Footer, Pin},
     reader::{SealedFile, read_range},
 };
 use crate::io::ScanFiles;
@@ -36,7 +36,7 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
         let footer = match task.footers.get(&pin, schema, &task.keys) {
             Some(footer) => footer,
             None => {
-                let range = pin.range().map_err(external)?;
+                let range = pin.range()?;
                 let bytes = read_range(task.store.as_ref(), &path, range, &task.bytes_read).await?;
                 task.footers.open(bytes, pin, schema, &task.keys)?
             }
@@ -76,25 +76,46 @@ fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usi
     Ok(groups)
 }
 
-fn pin(slice: &FileSlice) -> Result<FooterPin> {
-    Ok(FooterPin {
+fn pin(slice: &FileSlice) -> Result<Pin> {
+    let footer_sha256 = Digest::try_from(slice.footer_sha256.as_ref()).map_err(external)?;
+    if slice.plain {
+        return Ok(Pin::Plain(PlainPin {
+            size: slice.size,
+            rows: slice.rows,
+            footer_length: slice.footer_length,
+            footer_sha256,
+        }));
+    }
+    Ok(Pin::Sealed(FooterPin {
         table: TableId::from_slice(&slice.table).map_err(external)?,
         size: slice.size,
         rows: slice.rows,
         aad_prefix: slice.aad_prefix.to_vec(),
         footer_length: slice.footer_length,
-        footer_sha256: Digest::try_from(slice.footer_sha256.as_ref()).map_err(external)?,
-    })
+        footer_sha256,
+    }))
 }
 
 /// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs for a missing column.
-pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema) -> Result<()> {
+/// Of a plain file those may be cast that Spark reads as the declared ones, all of whose values fit them.
+pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_plain: bool) -> Result<()> {
     let file = metadata.file_metadata();
-    let found = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?;
+    let found = if of_plain {
+        plain::arrow_schema(metadata).map_err(external)?
+    } else {
+        parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?
+    };
     for wanted in schema.fields() {
         let mut same_name = found.fields().iter().filter(|field| field.name() == wanted.name());
         match (same_name.next(), same_name.next()) {
             (Some(field), None) if field.data_type() == wanted.data_type() => {}
+            (Some(field), None)
+                if of_plain
+                    && plain::reads_as(
+                        field.data_type(),
+                        wanted.data_type(),
+                        plain::is_int96(metadata, field.name()),
+                    ) => {}
             (Some(field), None) => {
                 return exec_err!(
                     "column {} is {} in a file, the fragment reads {}",

@@ -1,11 +1,11 @@
 //! Footers that passed every check, kept for the tasks of one session.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use arrow::datatypes::Schema;
 use bytes::Bytes;
 use coffer_keys::KekSet;
-use coffer_table::{FooterPin, OpenedFooter, footer};
+use coffer_table::{FooterPin, OpenedFooter, PlainPin, footer, plain};
 use datafusion_common::Result;
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
@@ -18,10 +18,29 @@ use super::files::{check_types, external};
 #[derive(Default)]
 pub struct FooterCache(Mutex<HashMap<Key, Arc<Footer>>>);
 
+/// What must be known of a file before its footer is read. The sealed descriptor says which kind it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Pin {
+    Sealed(FooterPin),
+    /// An unverified input.
+    Plain(PlainPin),
+}
+
+impl Pin {
+    /// Which bytes of the file to read.
+    pub(super) fn range(&self) -> Result<Range<u64>> {
+        match self {
+            Self::Sealed(pin) => pin.range(),
+            Self::Plain(pin) => pin.range(),
+        }
+        .map_err(external)
+    }
+}
+
 /// The checks depend on the columns that are read and on the keys that were held.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    pin: FooterPin,
+    pin: Pin,
     columns: Vec<(String, String)>,
     keys: usize,
 }
@@ -45,28 +64,26 @@ impl fmt::Debug for FooterCache {
 }
 
 impl FooterCache {
-    pub(super) fn get(&self, pin: &FooterPin, schema: &Schema, keys: &KekSet) -> Option<Arc<Footer>> {
+    pub(super) fn get(&self, pin: &Pin, schema: &Schema, keys: &KekSet) -> Option<Arc<Footer>> {
         self.0.lock().get(&key(pin.clone(), schema, keys)).map(Arc::clone)
     }
 
     /// Opens a footer and keeps it. Two tasks may open the same one at the same time; that costs only time.
-    pub(super) fn open(
-        &self,
-        bytes: Bytes,
-        pin: FooterPin,
-        schema: &Schema,
-        keys: &Arc<KekSet>,
-    ) -> Result<Arc<Footer>> {
+    pub(super) fn open(&self, bytes: Bytes, pin: Pin, schema: &Schema, keys: &Arc<KekSet>) -> Result<Arc<Footer>> {
         let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        let opened = footer::open(bytes, &pin, keys, &columns).map_err(external)?;
-        check_types(opened.metadata(), schema)?;
+        let opened = match &pin {
+            Pin::Sealed(pin) => footer::open(bytes, pin, keys, &columns),
+            Pin::Plain(pin) => plain::open_footer(bytes, pin),
+        }
+        .map_err(external)?;
+        check_types(opened.metadata(), schema, matches!(pin, Pin::Plain(_)))?;
         let footer = Arc::new(Footer(opened));
         self.0.lock().insert(key(pin, schema, keys), Arc::clone(&footer));
         Ok(footer)
     }
 }
 
-fn key(pin: FooterPin, schema: &Schema, keys: &KekSet) -> Key {
+fn key(pin: Pin, schema: &Schema, keys: &KekSet) -> Key {
     let columns = schema
         .fields()
         .iter()

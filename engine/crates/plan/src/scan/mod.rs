@@ -114,6 +114,9 @@ async fn open(
     options.global.pushdown_filters = true;
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
+    // Only unverified inputs have INT96: instants, which Spark holds in microseconds.
+    options.global.coerce_int96 = Some("us".to_owned());
+    options.global.coerce_int96_tz = Some("UTC".to_owned());
     // The index of a column is sealed with the column's key, and the reader loads all columns' or none.
     options.global.enable_page_index = pushed.is_some() && opened.all_keys;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);

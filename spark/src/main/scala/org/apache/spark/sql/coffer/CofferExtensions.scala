@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules.SealedQueries
+import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedQueries}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 /** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectQueryStagePrepRule(CheckSupport(_))
     extensions.injectQueryStageOptimizerRule(_ => MarkStage)

@@ -75,7 +75,9 @@ object SealedQueries extends (LogicalPlan => Unit) {
 
   private def plaintext(name: String, sealedTable: Boolean): Option[String] =
     if (sealedTable) None
-    else Some(s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`")
+    else Some(
+      s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`, or keep it as Parquet files in a folder that " +
+        "the policy lists under unverified_inputs")
 
   private def foreign(e: Expression): Seq[String] = e.collect {
     case u: PythonUDF => s"the Python function ${u.name} would see opened data outside the enclave"

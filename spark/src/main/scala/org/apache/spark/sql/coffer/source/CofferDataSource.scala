@@ -40,7 +40,13 @@ final class CofferTable private (val info: TableInfo, location: String)
     with SupportsRead
     with SupportsWrite {
 
-  override def name(): String = s"coffer.`${if (info.getName.nonEmpty) info.getName else location}`"
+  /** Plain files that the policy lists: nobody vouches for their rows. */
+  def unverified: Boolean = info.getUnverified
+
+  override def name(): String = {
+    val called = if (info.getName.nonEmpty) info.getName else location
+    if (unverified) s"unverified.`$called`" else s"coffer.`$called`"
+  }
 
   override val schema: StructType = StructType(info.getSchema.getFieldsList.asScala.map { f =>
     StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
@@ -79,6 +85,17 @@ object CofferTable {
     new CofferTable(CofferDriver.get.client.openTable(request.build()), path.orElse(name).getOrElse(""))
   }
 
+  /** Plain Parquet files of the policy's unverified inputs, as one table for engines to read. */
+  def plain(files: Seq[String], name: String): CofferTable = {
+    if (files.isEmpty) throw new CofferException(
+      "COFFER_UNVERIFIED_INPUT",
+      s"the plain table $name has no files",
+      "leave it out of the query, or put a relation of VALUES in its place")
+    val request = OpenTable.newBuilder
+    files.foreach(request.addPlainFiles)
+    new CofferTable(CofferDriver.get.client.openTable(request.build()), name)
+  }
+
   def noWrites: CofferException = new CofferException(
     "COFFER_WRITE",
     "writing sealed tables from Spark is not there yet: it comes with the next issue",
@@ -114,7 +131,10 @@ final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with Suppo
 final class CofferScan(val table: CofferTable, schema: StructType) extends Scan with Batch with SupportsReportStatistics {
   override def readSchema(): StructType = schema
 
-  override def description(): String = s"${table.name()} version ${table.info.getVersion}, ${schema.size} columns"
+  override def description(): String = {
+    val version = if (table.unverified) "plain files that nobody vouches for" else s"version ${table.info.getVersion}"
+    s"${table.name()} $version, ${schema.size} columns"
+  }
 
   override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
 

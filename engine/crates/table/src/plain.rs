@@ -1,0 +1,253 @@
+//! Plain Parquet files beside sealed tables: inputs that nobody vouches for.
+//!
+//! Only what the policy lists as `unverified_inputs` is opened so. The trusted site reads the footers once and pins them, so
+//! that all tasks of a query read the same files; what the host put there before, and what it does to pages, nobody can
+//! tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::datatypes::{DataType, Schema, TimeUnit};
+use bytes::Bytes;
+use parquet::{
+    arrow::parquet_to_arrow_schema,
+    basic::Type,
+    file::metadata::{KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+};
+
+use crate::{
+    Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert,
+    footer::{TAIL_LEN, caught, decode},
+    read::read_range,
+};
+
+const MAGIC: [u8; 4] = *b"PAR1";
+/// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
+const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
+
+/// What the trusted site found of a plain file's footer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PlainPin {
+    /// Of the whole file.
+    pub size: u64,
+    /// Of the whole file.
+    pub rows: u64,
+    /// Without the trailing length word and magic.
+    pub footer_length: u64,
+    /// Of the footer without the trailing length word and magic.
+    pub footer_sha256: Digest,
+}
+
+/// A plain file, as it was when it was opened.
+#[derive(Debug, Clone)]
+pub struct PlainFile {
+    /// Absolute.
+    pub path: PathBuf,
+    /// Of its footer.
+    pub pin: PlainPin,
+    /// In order.
+    pub row_groups: Vec<RowGroupPin>,
+}
+
+/// Plain files that are read as one table.
+#[derive(Debug, Clone)]
+pub struct PlainTable {
+    /// In the order given.
+    pub files: Vec<PlainFile>,
+    /// Name, type, nullable: those that all files have.
+    pub columns: Vec<(String, SparkType, bool)>,
+    /// Stored bytes of each column, over all files.
+    pub column_bytes: Vec<u64>,
+}
+
+impl PlainTable {
+    /// Opens files of the same columns. A column that this version cannot read as Spark does is an error.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        let mut table = Self {
+            files: Vec::with_capacity(paths.len()),
+            columns: vec![],
+            column_bytes: vec![],
+        };
+        for path in paths {
+            let (file, metadata) = pin(path)?;
+            let columns = columns(&metadata, path)?;
+            if table.files.is_empty() {
+                table.column_bytes = vec![0; columns.len()];
+                table.columns = columns;
+            } else {
+                let alike =
+                    |(a, b): (&(String, SparkType, bool), &(String, SparkType, bool))| (&a.0, a.1) == (&b.0, b.1);
+                if columns.len() != table.columns.len() || !columns.iter().zip(&table.columns).all(alike) {
+                    return Err(Error::PlainColumns(path.clone()));
+                }
+                for (column, other) in table.columns.iter_mut().zip(columns) {
+                    column.2 |= other.2;
+                }
+            }
+            for group in metadata.row_groups() {
+                for (sum, chunk) in table.column_bytes.iter_mut().zip(group.columns()) {
+                    *sum = sum.saturating_add(unsigned(chunk.compressed_size()));
+                }
+            }
+            table.files.push(file);
+        }
+        Ok(table)
+    }
+
+    /// Of all files.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.pin.rows).sum()
+    }
+
+    /// Stands for these very files: two tables of the same digest are the same.
+    pub fn digest(&self) -> Digest {
+        let mut text = Vec::new();
+        for file in &self.files {
+            text.extend_from_slice(file.path.as_os_str().as_encoded_bytes());
+            text.push(0);
+            text.extend_from_slice(file.pin.footer_sha256.as_bytes());
+            text.extend_from_slice(&file.pin.size.to_le_bytes());
+        }
+        Digest::of(&text)
+    }
+}
+
+/// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest come before parsing.
+pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> {
+    let (footer, length) = split(&bytes)?;
+    if length != pin.footer_length {
+        return Err(Error::FooterLength {
+            want: pin.footer_length,
+            got: length,
+        });
+    }
+    if Digest::of(footer) != pin.footer_sha256 {
+        return Err(Error::FooterDigest);
+    }
+    let metadata = parse(bytes, pin.size)?;
+    Ok(OpenedFooter::plain(metadata))
+}
+
+impl PlainPin {
+    /// Which bytes of the file [`open_footer`] wants.
+    pub fn range(&self) -> Result<std::ops::Range<u64>, Error> {
+        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::PlainMagic)?;
+        Ok(self.size.checked_sub(length).ok_or(Error::PlainMagic)?..self.size)
+    }
+}
+
+/// Whether a column of a file is what a table's column says, for the few types that Parquet has and Spark has not.
+pub fn reads_as(found: &DataType, declared: &DataType, int96: bool) -> bool {
+    if int96 {
+        return matches!(declared, DataType::Timestamp(TimeUnit::Microsecond, Some(_)));
+    }
+    SparkType::from_arrow("", found).is_ok_and(|kind| kind.to_arrow() == *declared)
+}
+
+/// Whether a file's column holds INT96, which Spark reads as an instant.
+pub fn is_int96(metadata: &ParquetMetaData, column: &str) -> bool {
+    let schema = metadata.file_metadata().schema_descr();
+    let mut columns = schema.columns().iter();
+    columns.any(|found| found.path().string() == column && found.physical_type() == Type::INT96)
+}
+
+/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them plays no part.
+pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
+    Ok(parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None)?)
+}
+
+fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<(String, SparkType, bool)>, Error> {
+    let legacy = |note: &KeyValue| LEGACY.contains(&note.key.as_str());
+    if metadata
+        .file_metadata()
+        .key_value_metadata()
+        .is_some_and(|notes| notes.iter().any(legacy))
+    {
+        return Err(Error::PlainCalendar(path.to_owned()));
+    }
+    let schema = arrow_schema(metadata)?;
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let column = if is_int96(metadata, field.name()) {
+            (field.name().clone(), SparkType::Timestamp, field.is_nullable())
+        } else {
+            convert::columns_of(&Schema::new(vec![Arc::clone(field)]))?.remove(0)
+        };
+        if matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
+            && !is_int96(metadata, field.name())
+        {
+            return Err(Error::PlainNanos(field.name().clone()));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
+    let io = |error| Error::io("read", path)(error);
+    let mut file = File::open(path).map_err(io)?;
+    let size = file.metadata().map_err(io)?.len();
+    let tail = read_range(&mut file, size.checked_sub(TAIL_LEN).ok_or(Error::PlainMagic)?..size).map_err(io)?;
+    let length = tail_length(&tail)?;
+    let start = size
+        .checked_sub(length.saturating_add(TAIL_LEN))
+        .ok_or(Error::PlainMagic)?;
+    let bytes = Bytes::from(read_range(&mut file, start..size).map_err(io)?);
+    let digest = Digest::of(split(&bytes)?.0);
+    let metadata = parse(bytes, size)?;
+    let row_groups = metadata
+        .row_groups()
+        .iter()
+        .map(|group| RowGroupPin {
+            rows: unsigned(group.num_rows()),
+            bytes: unsigned(group.compressed_size()),
+        })
+        .collect();
+    let pinned = PlainFile {
+        path: fs::canonicalize(path).map_err(io)?,
+        pin: PlainPin {
+            size,
+            rows: unsigned(metadata.file_metadata().num_rows()),
+            footer_length: length,
+            footer_sha256: digest,
+        },
+        row_groups,
+    };
+    Ok((pinned, metadata))
+}
+
+/// The footer without its tail, and the length that the tail says.
+fn split(bytes: &[u8]) -> Result<(&[u8], u64), Error> {
+    let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::PlainMagic)?;
+    let length = tail_length(tail)?;
+    if u64::try_from(footer.len()) != Ok(length) {
+        return Err(Error::PlainMagic);
+    }
+    Ok((footer, length))
+}
+
+fn tail_length(tail: &[u8]) -> Result<u64, Error> {
+    match tail.split_first_chunk::<4>() {
+        Some((length, magic)) if magic == MAGIC => Ok(u64::from(u32::from_le_bytes(*length))),
+        _ => Err(Error::PlainMagic),
+    }
+}
+
+/// Parses a footer; one with encrypted columns is none of an unverified input.
+fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
+    let decoder =
+        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
+    let metadata = decode(decoder, bytes, size)?;
+    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
+        return Err(Error::PlainMagic);
+    }
+    Ok(metadata)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}

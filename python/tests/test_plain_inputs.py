@@ -98,5 +98,5 @@ def test_a_file_that_changes_under_a_query_is_noticed(site: tuple[Driver, Driver
         path=str(swapped),
     )
     pq.write_table(table.slice(7), swapped / "a.parquet")
-    with pytest.raises(QueryFailed, match="(?i)footer|storage gave"):
+    with pytest.raises(QueryFailed, match=r"(?i)footer|storage gave"):
         coffer.run("import builtins; result = len(builtins.held.collect())")

@@ -27,6 +27,7 @@ class CofferExplain extends ExtendedExplainGenerator {
     case r: CofferResultExec => line("result, opened by the client engine", r.child) ++ below(r.child)
     case e: CofferShuffleExchangeExec =>
       line(s"shuffle ${e.original.outputPartitioning.getClass.getSimpleName.stripSuffix("$")}", e.child) ++ below(e.child)
+    case b: CofferBroadcastExchangeExec => line("broadcast", b.child) ++ below(b.child)
     case other => below(other)
   }
 
@@ -36,7 +37,7 @@ class CofferExplain extends ExtendedExplainGenerator {
   }
 
   private def line(what: String, plan: SparkPlan): Seq[String] = plan match {
-    case f: CofferFragmentExec => Seq(s"fragment → $what: ${f.operators.mkString(" ← ")}")
+    case f: CofferFragmentExec => Seq(s"fragment → $what: ${f.operators}")
     case _ => Nil
   }
 }

@@ -5,16 +5,17 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedQueries}
+import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 
 /** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectCheckRule(_ => SealedQueries)
+    extensions.injectPlannerStrategy(SealedJoins(_))
     extensions.injectQueryStagePrepRule(CheckSupport(_))
     extensions.injectQueryStageOptimizerRule(_ => MarkStage)
     extensions.injectColumnar(_ => SealStages)
@@ -26,7 +27,7 @@ private[coffer] final case class CheckSupport(session: SparkSession) extends Rul
   override def apply(plan: SparkPlan): SparkPlan =
     if (SealedPlans.sealedNow(plan)) {
       CheckSupport.check(plan)
-      InnerTopK.rewrite(RootSort.rewrite(plan))
+      InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
     } else plan
 }
 
@@ -64,6 +65,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
     case _ if marked(plan) => linked(CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
+    case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
     case _ =>
       CheckSupport.check(plan)
       CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
@@ -79,14 +81,18 @@ private[coffer] object SealStages extends ColumnarRule {
   /** Without AQE the whole plan is here at once: exchanges from the bottom up. */
   private def withExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
     case e: ShuffleExchangeExec => exchange(e)
+    case b: BroadcastExchangeExec => broadcast(b)
   }
 
   private def exchange(e: ShuffleExchangeExec): SparkPlan = CofferShuffleExchangeExec(e, fragment(e.child))
+
+  private def broadcast(b: BroadcastExchangeExec): SparkPlan = CofferBroadcastExchangeExec(b, fragment(b.child))
 
   private def fragment(plan: SparkPlan): CofferFragmentExec = CofferFragmentExec.of(
     plan,
     {
       case ShuffleRead(_, _) => true
+      case BroadcastRead(_) => true
       case _ => false
     })
 }

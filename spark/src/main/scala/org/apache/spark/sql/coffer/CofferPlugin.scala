@@ -23,6 +23,7 @@ private final class CofferDriverPlugin extends DriverPlugin {
     Guards.check(sc.conf)
     DeserializationFilter.install(sc.conf)
     explainToo(sc)
+    withoutRuntimeFilters(sc)
     val started = CofferDriver.start(sc)
     driver = Some(started)
     Map(
@@ -39,6 +40,11 @@ private final class CofferDriverPlugin extends DriverPlugin {
     val set = sc.conf.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
     if (!set.contains(ours)) sc.conf.set(key, (set :+ ours).mkString(","))
   }
+
+  /** These would carry values of one table to the scans of another in clear. A session that switches them on again has such plans refused. */
+  private def withoutRuntimeFilters(sc: SparkContext): Unit =
+    Seq(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED, SQLConf.RUNTIME_BLOOM_FILTER_ENABLED)
+      .foreach(c => sc.conf.setIfMissing(c.key, "false"))
 
   override def receive(message: AnyRef): AnyRef = driver match {
     case Some(d) => d.receive(message)

@@ -3,10 +3,12 @@ package org.apache.spark.sql.coffer.exec
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.plan.Context
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.joins.BaseJoinExec
 
 /**
  * The part of a plan between two exchanges, which runs as one fragment. Spark's own nodes stay inside as the template that is
@@ -31,13 +33,35 @@ case class CofferFragmentExec(
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): CofferFragmentExec =
     copy(inputs = newChildren)
   override protected def doCanonicalize(): SparkPlan = template.canonicalized
-  override protected def stringArgs: Iterator[Any] = Iterator(operators.mkString(" ← "))
+  override protected def stringArgs: Iterator[Any] = Iterator(operators)
 
-  /** Operators from the top down, for EXPLAIN and the UI. */
-  def operators: Seq[String] = template.collect {
-    case p if !leaves.exists(_ eq p) && reachable(p) => p.nodeName
+  /** Operators from the top down, a join's sides in parentheses, for EXPLAIN and the UI. */
+  def operators: String = describe(template)
+
+  private def describe(plan: SparkPlan): String = {
+    val leaf = leaves.exists(_ eq plan)
+    val below = if (leaf) Nil else plan.children.map(describe).filter(_.nonEmpty)
+    val name = if (leaf) inputName(current(plan)) else named(plan)
+    below match {
+      case Nil => name
+      case Seq(one) => s"$name ← $one"
+      case several => several.mkString(s"$name (", " | ", ")")
+    }
   }
-  private def reachable(p: SparkPlan): Boolean = !leaves.exists(l => l.exists(_ eq p))
+
+  private def named(plan: SparkPlan): String = plan match {
+    case j: BaseJoinExec =>
+      j.joinType match {
+        case _: ExistenceJoin => s"${j.nodeName} existence"
+        case t => s"${j.nodeName} ${t.sql.toLowerCase(java.util.Locale.ROOT)}"
+      }
+    case other => other.nodeName
+  }
+
+  private def inputName(plan: SparkPlan): String = plan match {
+    case BroadcastRead(_) => "broadcast"
+    case _ => "shuffle"
+  }
 
   /** The plan as it stands now for a node of the template: exchanges may have been replaced by reused ones since. */
   private def current(plan: SparkPlan): SparkPlan =
@@ -52,10 +76,14 @@ case class CofferFragmentExec(
 
   def layout: Vector[Part] = resolver.layout(template)
 
-  /** The exchange behind a leaf, and how many partitions are read of it. */
-  def read(leaf: SparkPlan): (CofferShuffleExchangeExec, Int) = current(leaf) match {
-    case ShuffleRead(exchange, specs) => (exchange, specs.size)
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed shuffle"))
+  /** Groups of leaves that are joined partition by partition. */
+  def joined: Vector[Set[Ref]] = resolver.joined(template)
+
+  /** What stands behind a leaf. */
+  def source(leaf: SparkPlan): Source = current(leaf) match {
+    case ShuffleRead(exchange, _) => new ShuffleSource(exchange)
+    case BroadcastRead(exchange) => new BroadcastSource(exchange.sealedBroadcast())
+    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
   }
 
   def subquery(of: ScalarSubquery): ScalarSubquery = subqueryExpressions.collectFirst {
@@ -64,9 +92,14 @@ case class CofferFragmentExec(
 
   /** Waits for what must be known before the stage can be sealed: subqueries' values and the inputs' commits. */
   def ready(): Unit = executeQuery {
-    val exchanges = leaves.map(current).collect { case ShuffleRead(exchange, _) => exchange }
-    exchanges.foreach(_.submitShuffleJob())
-    exchanges.foreach(_.awaitWritten())
+    val inputs = leaves.map(current)
+    val shuffles = inputs.collect { case ShuffleRead(exchange, _) => exchange }
+    val broadcasts = inputs.collect { case BroadcastRead(exchange) => exchange }
+    // Broadcasts first, as AQE starts them: their time is limited.
+    broadcasts.foreach(_.relationFuture)
+    shuffles.foreach(_.submitShuffleJob())
+    shuffles.foreach(_.awaitWritten())
+    broadcasts.foreach(_.sealedBroadcast())
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

@@ -1,12 +1,14 @@
 package org.apache.spark.sql.coffer.exec
 
+import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
-import org.apache.spark.sql.coffer.plan.{InputLeaf, Leaf, LeafResolver, ScanLeaf}
+import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, InputLeaf, Leaf, LeafResolver, ScanLeaf}
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
+import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, BroadcastNestedLoopJoinExec, ShuffledJoin}
 
 /** Sealed tables only: for checking whole plans, exchanges included. */
 object TableLeaves extends LeafResolver {
@@ -55,16 +57,28 @@ object ShuffleRead {
   }
 }
 
-/** Tables and shuffles: for one fragment. `input` gives the node that stands now for a leaf of the template. */
+/** A read of a sealed broadcast: every task has all of it. */
+object BroadcastRead {
+  def unapply(plan: SparkPlan): Option[CofferBroadcastExchangeExec] = plan match {
+    case e: CofferBroadcastExchangeExec => Some(e)
+    case ReusedExchangeExec(_, e: CofferBroadcastExchangeExec) => Some(e)
+    case BroadcastQueryStageExec(_, inner, _) => unapply(inner)
+    case _ => None
+  }
+}
+
+/** Tables, shuffles and broadcasts: for one fragment. `input` gives the node that stands now for a leaf of the template. */
 sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver {
   override def leaf(plan: SparkPlan): Option[Leaf] = TableLeaves.leaf(plan).orElse {
     input(plan) match {
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))
+      case BroadcastRead(_) =>
+        Some(InputLeaf(plan, plan.output, () => throw new IllegalStateException("a broadcast has no partitions"), broadcast = true))
       case _ => None
     }
   }
 
-  /** What each partition of a fragment reads, leaf by leaf, as Spark lays partitions out. */
+  /** What each partition of a fragment reads, leaf by leaf, as Spark lays partitions out. Broadcasts are read by all of them. */
   def layout(plan: SparkPlan): Vector[Part] = leaf(plan) match {
     case Some(l: ScanLeaf) =>
       l.plan match {
@@ -81,15 +95,48 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
       plan match {
         case u: UnionExec if u.outputPartitioning.isInstanceOf[UnknownPartitioning] =>
           u.children.toVector.flatMap(layout)
+        case BroadcastJoin(streamed) => layout(streamed)
         case p if p.children.isEmpty => Vector(Part(Map.empty, Map.empty))
         case p => p.children.map(layout).reduce(zip)
       }
+  }
+
+  /**
+   * Shuffles that are joined with each other partition by partition. A skew split reads a partition of one side again for each part of
+   * the other, so what covers such inputs is said of them together.
+   */
+  def joined(plan: SparkPlan): Vector[Set[Ref]] = leaf(plan) match {
+    case Some(_) => Vector.empty
+    case None =>
+      plan match {
+        case j @ (_: ShuffledJoin | _: CofferNestedLoopJoinExec) => Vector(shuffles(j).toSet).filter(_.size > 1)
+        case BroadcastJoin(streamed) => joined(streamed)
+        case p => p.children.toVector.flatMap(joined)
+      }
+  }
+
+  private def shuffles(plan: SparkPlan): Seq[Ref] = leaf(plan) match {
+    case Some(i: InputLeaf) if !i.broadcast => Seq(new Ref(i.plan))
+    case Some(_) => Nil
+    case None => plan.children.flatMap(shuffles)
   }
 
   private def zip(a: Vector[Part], b: Vector[Part]): Vector[Part] = {
     require(a.size == b.size, s"children of ${a.size} and ${b.size} partitions cannot run in one fragment")
     a.zip(b).map { case (x, y) => Part(x.scans ++ y.scans, x.inputs ++ y.inputs) }
   }
+}
+
+/** A join with a broadcast: its partitions are those of the other side. */
+private object BroadcastJoin {
+  def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
+    case j: BroadcastHashJoinExec => Some(streamed(j.buildSide, j.left, j.right))
+    case j: BroadcastNestedLoopJoinExec => Some(streamed(j.buildSide, j.left, j.right))
+    case _ => None
+  }
+
+  private def streamed(build: BuildSide, left: SparkPlan, right: SparkPlan): SparkPlan =
+    if (build == BuildLeft) right else left
 }
 
 /** A node of a plan by identity: two equal scans of one plan are two leaves. */

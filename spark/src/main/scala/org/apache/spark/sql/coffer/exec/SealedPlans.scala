@@ -23,7 +23,7 @@ object SealedPlans {
   private def leaf(node: SparkPlan): Boolean = node match {
     case SealedScan(_, _) => true
     case b: BatchScanExec => b.table.isInstanceOf[CofferTable]
-    case _: CofferShuffleExchangeExec | _: CofferResultExec | _: CofferRootExec => true
+    case _: CofferShuffleExchangeExec | _: CofferBroadcastExchangeExec | _: CofferResultExec | _: CofferRootExec => true
     case a: AdaptiveSparkPlanExec => mentions(a.inputPlan) || mentions(a.context.qe.analyzed)
     case q: QueryStageExec => mentions(q.plan)
     case m: InMemoryTableScanExec => mentions(m.relation.cachedPlan)

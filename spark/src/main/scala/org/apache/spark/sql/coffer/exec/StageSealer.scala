@@ -8,7 +8,7 @@ import com.google.common.hash.Hashing
 
 import org.apache.spark.{ShuffleDependency, SparkContext}
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.plan.TranslatedFragment
+import org.apache.spark.sql.coffer.plan.{BoundInput, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.proto.wire._
 import org.apache.spark.sql.coffer.task.{Rectangle, SealedPartition, SealedRDD, SealedWork}
@@ -35,13 +35,14 @@ object StageSealer {
       s"a stage of ${translated.partitions} partitions was laid out as ${parts.size}",
       "please report the query's EXPLAIN")
     translated.subqueries.foreach(s => query.sealValue(s.id, s.valueOf(node.subquery(s.subquery))))
-    val inputs = translated.inputs.map(i => i.id -> node.read(i.leaf.plan))
+    val sources = translated.inputs.map(i => i.id -> node.source(i.leaf.plan)).toMap
+    val fitting = JoinMemory.fit(fragment, translated, parts, sources, JoinMemory.share(node.session.sparkContext))
     val request = SealStage.newBuilder
       .setSession(query.session)
       .setExecution(execution)
       .setStage(stage)
-      .setFragment(fragment.toByteString)
-    parts.foreach(p => request.addTasks(task(translated, p)))
+      .setFragment(fitting.toByteString)
+    parts.foreach(p => request.addTasks(task(translated, p, sources)))
     translated.scans.foreach { s =>
       val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferQuery.refusal(Seq("a scan of no table")))
       request.addScans(
@@ -50,13 +51,17 @@ object StageSealer {
           .setHandle(scan.table.info.getHandle)
           .addAllColumns(s.leaf.columns.asJava))
     }
-    inputs.foreach { case (id, (exchange, _)) =>
+    val groups = node.joined
+    translated.inputs.foreach { i =>
+      val source = sources(i.id)
       request.addInputs(
         StageInput.newBuilder
-          .setInputId(id)
-          .setProducerStage(exchange.sealedShuffle.stage)
-          .setMaps(exchange.numMappers)
-          .setReduces(exchange.numPartitions))
+          .setInputId(i.id)
+          .setProducerStage(source.stage)
+          .setMaps(source.maps)
+          .setReduces(source.reduces)
+          .setGroup(groups.indexWhere(_.contains(new Ref(i.leaf.plan))) + 1)
+          .setBroadcast(i.leaf.broadcast))
     }
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
     val answer = query.driver.client.sealStage(request.build())
@@ -64,10 +69,10 @@ object StageSealer {
       "COFFER_CLIENT_PROTOCOL",
       s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
       "use the client engine and the jar of one build")
-    rdd(query, stage, translated, parts, inputs.toMap, answer, node.session.sparkContext)
+    rdd(query, stage, translated, parts, sources, answer, node.session.sparkContext)
   }
 
-  private def task(translated: TranslatedFragment, part: Part): TaskSpec = {
+  private def task(translated: TranslatedFragment, part: Part, sources: Map[Int, Source]): TaskSpec = {
     val spec = TaskSpec.newBuilder
     for (s <- translated.scans; slice <- part.scans.getOrElse(new Ref(s.leaf.plan), Nil))
       spec.addSlices(
@@ -76,7 +81,7 @@ object StageSealer {
           .setFile(slice.file)
           .setFirstRowGroup(slice.first)
           .setEndRowGroup(slice.end))
-    for (i <- translated.inputs; b <- part.inputs.get(new Ref(i.leaf.plan)))
+    for (i <- translated.inputs; b <- block(i, part, sources))
       spec.addRectangles(
         TaskSpec.Rectangle.newBuilder
           .setInputId(i.id)
@@ -87,25 +92,31 @@ object StageSealer {
     spec.build()
   }
 
+  private def block(input: BoundInput, part: Part, sources: Map[Int, Source]): Option[Block] =
+    sources(input.id) match {
+      case b: BroadcastSource => Some(Block(0, b.maps, 0, 1))
+      case _: ShuffleSource => part.inputs.get(new Ref(input.leaf.plan))
+    }
+
   private def rdd(
       query: CofferQuery,
       stage: Int,
       translated: TranslatedFragment,
       parts: Seq[Part],
-      inputs: Map[Int, (CofferShuffleExchangeExec, Int)],
+      sources: Map[Int, Source],
       answer: SealedStage,
       sc: SparkContext): SealedRDD = {
+    val exchanges = sources.collect { case (id, s: ShuffleSource) => id -> s.exchange }
+    val broadcasts = sources.collect { case (id, b: BroadcastSource) => id -> b.broadcast.streams }
     val shuffles: Seq[ShuffleDependency[_, _, _]] =
-      inputs.values.map(_._1.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
+      exchanges.values.map(_.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
     val partitions = parts.zip(answer.getSealedDescriptorsList.asScala).zipWithIndex.map { case ((part, d), index) =>
       val rectangles = for {
         i <- translated.inputs
+        exchange <- exchanges.get(i.id)
         b <- part.inputs.get(new Ref(i.leaf.plan))
-      } yield {
-        val exchange = inputs(i.id)._1
-        Rectangle(
-          i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd, b.reduceBegin, b.reduceEnd)
-      }
+      } yield Rectangle(
+        i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd, b.reduceBegin, b.reduceEnd)
       new SealedPartition(index, d.toByteArray, rectangles.toVector)
     }
     val work = SealedWork(
@@ -113,7 +124,8 @@ object StageSealer {
       stage,
       answer.getSealedFragment.toByteArray,
       answer.getSealedObjectsList.asScala.map(_.toByteArray).toVector,
-      answer.getReleasesList.asScala.map(r => r.getEngineId -> r.getRelease.toByteArray).toMap)
+      answer.getReleasesList.asScala.map(r => r.getEngineId -> r.getRelease.toByteArray).toMap,
+      broadcasts)
     NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles))
   }
 }

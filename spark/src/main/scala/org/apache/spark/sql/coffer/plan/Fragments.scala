@@ -47,6 +47,11 @@ object Fragments {
         .map(p => (relation, Sink.newBuilder.setShuffle(p).build()))
     }
 
+  /** A broadcast: all rows of the child, for each task that reads them. */
+  def broadcast(child: SparkPlan, context: Context): Result[TranslatedFragment] =
+    build(child, context)((relation, _) =>
+      Right((relation, Sink.newBuilder.setBroadcast(Sink.Broadcast.getDefaultInstance).build())))
+
   /**
    * A range exchange. `boundsId` names the bounds: unique in the session. `sampleSize` is in rows of each task; `seed` makes a
    * repeated task sample the same rows.

@@ -27,8 +27,12 @@ final case class ScanLeaf(
     partitions: () => Int)
     extends Leaf
 
-/** What another stage wrote: a shuffle read, with or without AQE's specs. */
-final case class InputLeaf(plan: SparkPlan, output: Seq[Attribute], partitions: () => Int)
+/** What another stage wrote: a shuffle read, with or without AQE's specs; or a broadcast, which has no partitions of its own. */
+final case class InputLeaf(
+    plan: SparkPlan,
+    output: Seq[Attribute],
+    partitions: () => Int,
+    broadcast: Boolean = false)
     extends Leaf
 
 /** Says which nodes of a plan are leaves of the fragment. Asked before any operator serde, from the top down. */

@@ -99,7 +99,7 @@ object Operators {
         }
       case i: InputLeaf =>
         Types.schema(i.output).map { schema =>
-          val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema)
+          val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema).setBroadcast(i.broadcast)
           Relation(translation.node(i.plan).setInput(input).build(), i.output, i.partitions)
         }
     }

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.exchange.{ReusedExchangeExec, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
 
 /** Whether a whole plan can run sealed, before anything runs: every node for itself, so that all that is missing is named at once. */
 object Support {
@@ -62,6 +62,7 @@ object Support {
             case other => Partitionings.of(other, scope)
           }
         }
+      case broadcast: BroadcastExchangeLike => Types.schema(broadcast.output)
       case take: TakeOrderedAndProjectExec =>
         for {
           _ <- Operators.sortKeys(take.sortOrder, scope)

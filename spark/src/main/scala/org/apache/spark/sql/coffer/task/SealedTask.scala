@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.task
 import scala.reflect.ClassTag
 
 import org.apache.spark.{Dependency, MapOutputTrackerMaster, Partition, ShuffleDependency, SparkContext, SparkEnv, TaskContext}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 
 /** What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use without a session key. */
@@ -12,7 +13,9 @@ final case class SealedWork(
     fragment: Array[Byte],
     objects: Seq[Array[Byte]],
     /** Encoded releases by engine id: for the engines that were admitted when the stage was sealed. */
-    releases: Map[String, Array[Byte]])
+    releases: Map[String, Array[Byte]],
+    /** Sealed streams by input: for those inputs of which every task reads all. */
+    broadcasts: Map[Int, Broadcast[Array[Array[Byte]]]] = Map.empty)
 
 /**
  * The streams of producers [mapBegin, mapEnd) × targets [reduceBegin, reduceEnd) of one of the RDD's shuffles, which a task feeds to

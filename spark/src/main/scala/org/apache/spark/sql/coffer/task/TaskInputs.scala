@@ -1,9 +1,10 @@
 package org.apache.spark.sql.coffer.task
 
-import java.io.{IOException, InputStream}
+import java.io.{ByteArrayInputStream, IOException, InputStream}
 import java.nio.ByteBuffer
 
 import org.apache.spark.{SparkEnv, TaskContext}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.config
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 
@@ -11,8 +12,14 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
  * Sealed streams on their way from Spark's shuffle to the engine. Blocks are fetched as Spark fetches them, but neither decompressed nor
  * parsed: past Spark's own stream wrapper. Their order does not matter; each stream names itself.
  */
-final class TaskInputs(rectangles: Seq[Rectangle], context: TaskContext) {
-  private val readers = rectangles.groupBy(_.input).map { case (input, of) => input -> new Reader(of) }
+final class TaskInputs(
+    rectangles: Seq[Rectangle],
+    broadcasts: Map[Int, Broadcast[Array[Array[Byte]]]],
+    context: TaskContext) {
+  // A broadcast is fetched only if the engine asks for it: it needs one task's answer for all tasks.
+  private val readers =
+    rectangles.groupBy(_.input).map { case (input, of) => input -> new Reader(of.iterator.flatMap(fetch)) } ++
+      broadcasts.map { case (input, of) => input -> new Reader(of.value.iterator.map(new ByteArrayInputStream(_))) }
   private val buffer = new Array[Byte](TaskInputs.CHUNK)
   private var fault: Option[IOException] = None
 
@@ -31,8 +38,8 @@ final class TaskInputs(rectangles: Seq[Rectangle], context: TaskContext) {
   /** Whether an exception came from reading blocks rather than from the engine's socket. */
   def isFault(e: IOException): Boolean = fault.exists(_ eq e)
 
-  private final class Reader(of: Seq[Rectangle]) {
-    private lazy val streams: Iterator[InputStream] = of.iterator.flatMap(fetch)
+  private final class Reader(open: => Iterator[InputStream]) {
+    private lazy val streams: Iterator[InputStream] = open
     private var current: Option[InputStream] = None
 
     def fill(into: Array[Byte]): Int = {

@@ -27,7 +27,7 @@ final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskConte
   def run(out: (Int, ByteBuffer) => Unit): Done = {
     val executor = CofferExecutor.get
     val engine = executor.engine()
-    val inputs = new TaskInputs(split.rectangles, context)
+    val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
     val channel =
       try engine.pool.take()
       catch { case e: IOException => throw lost(engine, e) }

@@ -1,71 +1,19 @@
 package org.apache.spark.sql.coffer.exec
 
-import java.nio.file.{Files, Path}
+import java.nio.file.Files
 
 import scala.jdk.CollectionConverters._
 
-import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.{DataFrame, Row}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.{CofferException, PythonBridge}
-import org.apache.spark.sql.coffer.fake.{FakeClientEngine, FakeEngine}
-import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Fragment, Partitioning, Schema, TypeId}
-import org.apache.spark.sql.coffer.proto.wire.TableInfo
+import org.apache.spark.sql.coffer.fake.FakeSession
+import org.apache.spark.sql.coffer.proto.plan.{Fragment, Partitioning}
 import org.apache.spark.sql.functions.{col, udf}
-import org.apache.spark.util.Utils
 
 /** Sealed plans in Spark itself, with engines that only check what they are handed. */
-class SealedPlanSuite extends AnyFunSuite with BeforeAndAfterAll {
-  private var folder: Path = _
-  private var client: FakeClientEngine = _
-  private var engine: FakeEngine = _
-  private var spark: SparkSession = _
-
-  private def table: TableInfo = {
-    def field(name: String, id: TypeId) =
-      Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
-    val info = TableInfo.newBuilder.setHandle(1).setTableId("aa").setVersion(1).setRows(60).setBytes(6000)
-      .setSchema(
-        Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
-          .addFields(field("s", TypeId.STRING)))
-    (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
-    (0 until 2).foreach { _ =>
-      val file = TableInfo.FileInfo.newBuilder
-      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
-      info.addFiles(file)
-    }
-    info.build()
-  }
-
-  override protected def beforeAll(): Unit = {
-    super.beforeAll()
-    folder = Files.createTempDirectory("coffer-fake")
-    client = new FakeClientEngine(folder, Map("/sealed/t" -> table))
-    engine = new FakeEngine(folder)
-    spark = SparkSession.builder()
-      .master("local[2, 3]")
-      .config("spark.ui.enabled", "false")
-      .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
-      .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
-      .config("spark.coffer.client.path", client.binary.toString)
-      .config("spark.coffer.engine.path", engine.binary.toString)
-      .config("spark.sql.shuffle.partitions", "5")
-      .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
-      .getOrCreate()
-    spark.read.format("coffer").load("/sealed/t").createOrReplaceTempView("t")
-  }
-
-  override protected def afterAll(): Unit = {
-    try if (spark != null) spark.stop()
-    finally {
-      Seq(client, engine).filter(_ != null).foreach(_.close())
-      Utils.deleteRecursively(folder.toFile)
-      super.afterAll()
-    }
-  }
-
+class SealedPlanSuite extends AnyFunSuite with FakeSession {
   private def refused(code: String)(body: => Any): CofferException = {
     def ours(e: Throwable): Option[CofferException] =
       Iterator.iterate(e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException => c }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.fake
 import java.io.ByteArrayOutputStream
 import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.file.Path
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList}
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
@@ -42,6 +42,9 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val values = new CopyOnWriteArrayList[SealValue]()
   val bounds = new CopyOnWriteArrayList[PickBounds]()
   val ended = new CopyOnWriteArrayList[ByteString]()
+  /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
+  @volatile var rows: Int => Long = _.toLong
+  @volatile var bytes: Int => Long = _ => 100L
   private val sessions = new AtomicInteger()
   private val epochs = new AtomicInteger()
 
@@ -110,17 +113,29 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
     }
   }
 
-  /** Each (map, reduce) pair of each input exactly once over all tasks. */
-  private def uncovered(request: SealStage): Option[String] = request.getInputsList.asScala.flatMap { i =>
-    val pairs = for {
-      t <- request.getTasksList.asScala
-      r <- t.getRectanglesList.asScala if r.getInputId == i.getInputId
-      m <- r.getMapBegin until r.getMapEnd
+  /** Each (map, reduce) pair of each input exactly once over all tasks; of a broadcast by each task; of a group tiled. */
+  private def uncovered(request: SealStage): Option[String] = {
+    val tasks = request.getTasksList.asScala.toSeq
+    def pairs(t: TaskSpec, input: Int): Seq[(Int, Int)] = for {
+      r <- t.getRectanglesList.asScala.toSeq if r.getInputId == input
       p <- r.getReduceBegin until r.getReduceEnd
-    } yield (m, p)
-    val all = for (m <- 0 until i.getMaps; p <- 0 until i.getReduces) yield (m, p)
-    if (pairs.sorted == all.sorted) None else Some(s"input ${i.getInputId} covers ${pairs.size} of ${all.size} pairs")
-  }.headOption
+      m <- r.getMapBegin until r.getMapEnd
+    } yield (p, m)
+    def all(i: StageInput) = for (p <- 0 until i.getReduces; m <- 0 until i.getMaps) yield (p, m)
+    val inputs = request.getInputsList.asScala.toSeq
+    val (grouped, single) = inputs.filterNot(_.getBroadcast).partition(_.getGroup != 0)
+    val broadcasts = inputs.filter(_.getBroadcast).filterNot(i => tasks.forall(pairs(_, i.getInputId) == all(i)))
+    val singles = single.filterNot(i => tasks.flatMap(pairs(_, i.getInputId)).sorted == all(i))
+    val groups = grouped.groupBy(_.getGroup).values.filterNot { of =>
+      // (reduce, map of the first, map of the second, …) of each task: each combination once.
+      def tiles(sides: Seq[Seq[(Int, Int)]]): Seq[(Int, Seq[Int])] = sides.tail.foldLeft(sides.head.map { case (p, m) => (p, Seq(m)) }) {
+        (done, side) => for ((p, ms) <- done; (q, m) <- side if p == q) yield (p, ms :+ m)
+      }
+      val key = (t: (Int, Seq[Int])) => t._1.toString + t._2.mkString(",", ",", "")
+      tasks.flatMap(t => tiles(of.map(i => pairs(t, i.getInputId)))).sortBy(key) == tiles(of.map(all)).sortBy(key)
+    }
+    (broadcasts ++ singles ++ groups.flatten).headOption.map(i => s"input ${i.getInputId} is not covered")
+  }
 
   private def accept(c: FakeConnection, request: AcceptCommits): Unit = {
     accepted.add(request)
@@ -131,10 +146,10 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
     val maps = sealedStage.getTasksCount
     if (!right || request.getMaps != maps || request.getCommitsCount != maps) problem(c, "COFFER_COMMITS", "wrong commits")
     else {
-      val answer = CommitsAccepted.newBuilder.setEpoch(epochs.incrementAndGet()).setRows(maps.toLong)
+      val answer = CommitsAccepted.newBuilder.setEpoch(epochs.incrementAndGet()).setRows(rows(maps))
         .setSealedAttempts(ByteString.copyFromUtf8("attempts"))
       val reduces = FakeEngine.targets(Fragment.parseFrom(sealedStage.getFragment))
-      (0 until reduces).foreach(_ => answer.addRowsByReduce(1L).addBytesByReduce(100L))
+      (0 until reduces).foreach(r => answer.addRowsByReduce(1L).addBytesByReduce(bytes(r)))
       c.send(C.COMMITS_ACCEPTED_VALUE, answer.build())
     }
   }
@@ -188,6 +203,8 @@ final class FakeEngine(folder: Path) extends FakePeer(folder, "coffer-engine") {
   /** Task attempts of these (stage, partition) fail once more for each count. */
   val failures = new ConcurrentHashMap[(Int, Int), Integer]()
   @volatile var needKeys = false
+  /** Tasks wait for it. */
+  @volatile var held: Option[CountDownLatch] = None
   val released = new AtomicInteger()
   val starts = new CopyOnWriteArrayList[Start]()
 
@@ -213,6 +230,7 @@ final class FakeEngine(folder: Path) extends FakePeer(folder, "coffer-engine") {
       if (kind == M.RELEASE_VALUE) released.incrementAndGet()
     }
     val wrong = descriptor.getInputsList.asScala.flatMap(i => check(i, read(c, i.getInputId)))
+    held.foreach(_.await())
     val mustFail = Option(failures.get((stage, partition))).exists(_ > 0)
     if (mustFail) failures.merge((stage, partition), -1, (a, b) => a + b)
     if (wrong.nonEmpty || mustFail) {

@@ -7,6 +7,8 @@ object GoldenQueries {
   private val legacy = Seq("spark.sql.ansi.enabled" -> "false")
   private val sortAggregate = Seq("spark.sql.execution.useHashAggregateExec" -> "false") // for types that hashing cannot update
 
+  private val shuffled = Seq("spark.sql.autoBroadcastJoinThreshold" -> "-1")
+
   val all: Seq[Query] = Seq(
     Query(
       "tpch_q1",
@@ -88,5 +90,28 @@ object GoldenQueries {
     Query("repartition_range", "SELECT /*+ REPARTITION_BY_RANGE(3, i) */ i, s FROM t"),
     Query("union_all", "SELECT i, s FROM t UNION ALL SELECT tiny, 'x' FROM t UNION ALL SELECT * FROM VALUES (1, 'a'), (NULL, 'b')"),
     Query("union_distinct", "SELECT i FROM t UNION SELECT l FROM t"),
-    Query("values", "SELECT * FROM VALUES (1, 'a', 1.5), (2, NULL, 2.25) AS v(a, b, c) WHERE a < 9"))
+    Query("values", "SELECT * FROM VALUES (1, 'a', 1.5), (2, NULL, 2.25) AS v(a, b, c) WHERE a < 9"),
+    // joins
+    Query("join_broadcast_inner", "SELECT a.i, b.s FROM t a JOIN t b ON a.i = b.i AND a.l > b.l"),
+    Query("join_broadcast_left", "SELECT /*+ BROADCAST(b) */ a.i, b.s FROM t a LEFT JOIN t b ON a.i = b.i"),
+    Query("join_broadcast_right", "SELECT /*+ BROADCAST(a) */ a.i, b.s FROM t a RIGHT JOIN t b ON a.i = b.i AND a.s = b.s"),
+    Query("join_semi", "SELECT i FROM t WHERE i IN (SELECT small FROM t WHERE l > 3)"),
+    Query("join_anti", "SELECT i FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE a.i = b.i AND a.d < b.d)"),
+    Query("join_anti_null_aware", "SELECT i FROM t WHERE i NOT IN (SELECT small FROM t)"),
+    Query("join_anti_null_aware_two_columns", "SELECT i FROM t WHERE (i, s) NOT IN (SELECT small, s FROM t)"),
+    Query("join_existence", "SELECT i FROM t WHERE i IN (SELECT small FROM t) OR s = 'x'"),
+    Query("join_hash", "SELECT /*+ SHUFFLE_HASH(b) */ a.i, b.s FROM t a JOIN t b ON a.i = b.i AND a.s = b.s", shuffled),
+    Query("join_hash_full", "SELECT /*+ SHUFFLE_HASH(a) */ a.i, b.s FROM t a FULL JOIN t b ON a.i = b.i", shuffled),
+    Query("join_sort_merge", "SELECT a.i, b.s FROM t a JOIN t b ON a.i = b.i WHERE a.l < b.l", shuffled),
+    Query("join_packed_keys", "SELECT a.i FROM t a JOIN t b ON a.i = b.i AND a.small = b.small"),
+    Query("join_null_safe", "SELECT a.i FROM t a JOIN t b ON a.i <=> b.i"),
+    Query("join_float_key", "SELECT a.i FROM t a JOIN t b ON a.d = b.d"),
+    Query("join_mixed_types", "SELECT a.i FROM t a JOIN t b ON a.i = b.m"),
+    Query("join_nested_loop", "SELECT a.i, b.s FROM t a JOIN t b ON a.d < b.d"),
+    Query("join_nested_loop_left", "SELECT /*+ BROADCAST(b) */ a.i, b.s FROM t a LEFT JOIN t b ON a.d < b.d"),
+    Query("join_cross_count", "SELECT count(*) FROM t a CROSS JOIN t b"),
+    Query("join_of_aggregates", "SELECT x.i, y.n FROM (SELECT i, sum(l) s FROM t GROUP BY i) x JOIN (SELECT i, count(*) n FROM t GROUP BY i) y ON x.i = y.i AND x.s > y.n", shuffled),
+    Query("join_values", "SELECT t.s, v.n FROM t JOIN VALUES (1, 'one'), (2, 'two') AS v(k, n) ON t.i = v.k"),
+    Query("join_union", "SELECT a.i FROM t a JOIN t b ON a.i = b.i UNION ALL SELECT a.i FROM t a JOIN t b ON a.l = b.l"),
+    Query("join_correlated_scalar", "SELECT i, (SELECT max(d) FROM t b WHERE b.i = a.i) FROM t a"))
 }

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
 
 /**
  * Every query of [[GoldenQueries]] against its file under `src/test/resources/golden`: all fragments as protobuf text, the deepest
@@ -41,8 +41,12 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
   }
 
   private def render(plan: SparkPlan): String = {
-    val exchanges = plan.collect { case e: ShuffleExchangeExec => e }.reverse
-    val stages = exchanges.zipWithIndex.map { case (e, i) => s"## stage ${i + 1}: exchange\n${exchange(e)}" }
+    val exchanges = plan.collect { case e: Exchange => e }.reverse
+    val stages = exchanges.zipWithIndex.map {
+      case (e: ShuffleExchangeExec, i) => s"## stage ${i + 1}: exchange\n${exchange(e)}"
+      case (e, i) =>
+        s"## stage ${i + 1}: broadcast\n${show(valid(Fragments.broadcast(e.child, PlanFixture.context())).fragment)}"
+    }
     val result = valid(ResultPlan.of(plan, PlanFixture.context()))
     val task = s"## result${result.tail.fold("")(n => s", tail $n")}\n${show(result.task.fragment)}"
     val finish = result.finish.map(f => s"## finish${if (result.merges) ", merges" else ""}\n${show(f)}")

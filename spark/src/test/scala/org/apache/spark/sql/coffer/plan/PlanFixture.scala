@@ -8,7 +8,7 @@ import org.scalatest.{BeforeAndAfterAll, Suite}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 
 /** A Spark session without the plugin, and Parquet tables that stand in for sealed ones: only plans are looked at. */
 trait PlanFixture extends BeforeAndAfterAll { self: Suite =>
@@ -88,8 +88,8 @@ object PlanFixture {
   object Leaves extends LeafResolver {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
       case scan: FileSourceScanExec => Some(ScanLeaf(scan, scan.output.map(_.name), scan.output, Nil, () => 4))
-      case exchange: Exchange => Some(InputLeaf(exchange, exchange.output, () => 4))
-      case reused: ReusedExchangeExec => Some(InputLeaf(reused, reused.output, () => 4))
+      case exchange: Exchange => Some(InputLeaf(exchange, exchange.output, () => 4, exchange.isInstanceOf[BroadcastExchangeLike]))
+      case reused: ReusedExchangeExec => leaf(reused.child).map { case i: InputLeaf => i.copy(plan = reused, output = reused.output); case l => l }
       case _ => None
     }
   }

@@ -24,10 +24,16 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
   }
 
   test("joins") {
-    refused("SELECT a.i FROM t a JOIN t b ON a.i = b.i", "BroadcastHashJoin: joins come with the next issue")
+    refused(
+      "SELECT a.i FROM t a FULL JOIN t b ON a.l < b.l",
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
+    refused(
+      "SELECT /*+ BROADCAST(a) */ a.i FROM t a LEFT JOIN t b ON a.l < b.l",
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
     withConf("spark.sql.autoBroadcastJoinThreshold" -> "-1")(
-      refused("SELECT a.i FROM t a JOIN t b ON a.i = b.i", "SortMergeJoin: joins come with the next issue"))
-    refused("SELECT i FROM t WHERE i IN (SELECT l FROM t)", "BroadcastHashJoin: joins come with the next issue")
+      assert(messages("SELECT a.i FROM t a CROSS JOIN t b").exists(_.startsWith("CartesianProduct: "))))
+    assert(messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t a").exists(_.contains("scalar subquery that may give several rows")))
+    assert(messages("SELECT a.i FROM t a JOIN t b ON a.s RLIKE b.s").exists(_.contains("regular expressions of Java's dialect")))
   }
 
   test("windows, generators, samples, coalesce") {

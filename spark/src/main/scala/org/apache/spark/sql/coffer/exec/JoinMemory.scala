@@ -1,0 +1,121 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkContext
+import org.apache.spark.internal.config.EXECUTOR_CORES
+import org.apache.spark.sql.coffer.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.plan.TranslatedFragment
+import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, Node}
+
+/**
+ * Hash joins cannot spill. Once the sizes of a stage's inputs are known, from sealed commits, those whose build side would not fit an engine's
+ * memory become sort-merge joins, which can.
+ */
+object JoinMemory {
+
+  /** A hash table, with its rows, takes about so many times the rows' own bytes; and a task holds more than one thing. */
+  private val FACTOR = 4
+
+  /** Bytes of an engine's memory for each task that may run in it at once. */
+  def share(sc: SparkContext): Long = {
+    val memory = parse(sc.getConf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY))
+    memory / math.max(1, tasksPerExecutor(sc))
+  }
+
+  def fit(
+      fragment: Fragment,
+      translated: TranslatedFragment,
+      parts: Seq[Part],
+      sources: Map[Int, Source],
+      share: Long): Fragment = {
+    val byInput = translated.inputs.map(i => i.id -> new Ref(i.leaf.plan)).toMap
+
+    /** The largest partition's unpacked bytes of all shuffles below a node. */
+    def largest(node: Node): Long = {
+      val below = inputs(node).flatMap(id => sources.get(id).collect { case s: ShuffleSource => byInput(id) -> s })
+      if (below.isEmpty) 0L
+      else parts.map(p => below.flatMap { case (ref, s) => p.inputs.get(ref).map(bytes(_, s)) }.sum).maxOption.getOrElse(0L)
+    }
+
+    def visit(node: Node): Node = children(node) match {
+      case Nil => node
+      case _ =>
+        val visited = mapChildren(node, visit)
+        if (!visited.hasJoin) visited
+        else {
+          val join = visited.getJoin
+          val build = if (join.getBuildLeft) join.getLeft else join.getRight
+          val hashed = join.getStrategy == Join.Strategy.HASH && !join.getBroadcast
+          if (hashed && largest(build) > share / FACTOR)
+            visited.toBuilder.setJoin(join.toBuilder.setStrategy(Join.Strategy.SORT_MERGE).clearBuildLeft()).build()
+          else visited
+        }
+    }
+    if (sources.isEmpty) fragment else fragment.toBuilder.setRoot(visit(fragment.getRoot)).build()
+  }
+
+  private def bytes(block: Block, source: ShuffleSource): Long = {
+    val whole = source.bytes.slice(block.reduceBegin, block.reduceEnd).sum
+    if (source.maps == 0) 0L else (BigInt(whole) * (block.mapEnd - block.mapBegin) / source.maps).toLong
+  }
+
+  private def inputs(node: Node): Seq[Int] =
+    if (node.hasInput) Seq(node.getInput.getInputId) else children(node).flatMap(inputs)
+
+  private def children(node: Node): Seq[Node] = node.getOpCase match {
+    case Node.OpCase.FILTER => Seq(node.getFilter.getChild)
+    case Node.OpCase.PROJECT => Seq(node.getProject.getChild)
+    case Node.OpCase.AGGREGATE => Seq(node.getAggregate.getChild)
+    case Node.OpCase.SORT => Seq(node.getSort.getChild)
+    case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
+    case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
+    case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
+    case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
+    case _ => Nil
+  }
+
+  private def mapChildren(node: Node, f: Node => Node): Node = {
+    val b = node.toBuilder
+    node.getOpCase match {
+      case Node.OpCase.FILTER => b.getFilterBuilder.setChild(f(node.getFilter.getChild))
+      case Node.OpCase.PROJECT => b.getProjectBuilder.setChild(f(node.getProject.getChild))
+      case Node.OpCase.AGGREGATE => b.getAggregateBuilder.setChild(f(node.getAggregate.getChild))
+      case Node.OpCase.SORT => b.getSortBuilder.setChild(f(node.getSort.getChild))
+      case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
+      case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
+      case Node.OpCase.UNION =>
+        node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) => b.getUnionBuilder.setChildren(i, f(c)) }
+      case Node.OpCase.JOIN =>
+        b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))
+      case _ =>
+    }
+    b.build()
+  }
+
+  private def tasksPerExecutor(sc: SparkContext): Int = {
+    val conf = sc.getConf
+    val cores =
+      if (CofferConf.isLocal(conf)) sc.defaultParallelism
+      else {
+        // A standalone worker gives an executor all its cores unless told otherwise; the executors say how many they have.
+        val known = sc.statusStore.executorList(activeOnly = true).filter(_.id != SparkContext.DRIVER_IDENTIFIER).map(_.totalCores)
+        known.maxOption.getOrElse(conf.get(EXECUTOR_CORES))
+      }
+    cores / math.max(1, conf.getInt("spark.task.cpus", 1))
+  }
+
+  private val size = """(\d{1,18})\s*([kmgt]?)(i?b)?""".r
+
+  /** As the engine reads it: `512MiB`, `2g`, bytes. */
+  private[exec] def parse(text: String): Long = text.trim.toLowerCase(Locale.ROOT) match {
+    case size(number, unit, _) => number.toLong << (10 * " kmgt".indexOf(if (unit.isEmpty) " " else unit))
+    case _ =>
+      throw new CofferException(
+        "COFFER_CONF",
+        s"${CofferConf.ENGINE_MEMORY} is no size: $text",
+        "write it like 512MiB or 2GiB")
+  }
+}

@@ -1,0 +1,75 @@
+package org.apache.spark.sql.coffer.rules
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide, JoinSelectionHelper}
+import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingleColumnNullAwareAntiJoin}
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.exec.SealedPlans
+import org.apache.spark.sql.coffer.plan.CofferNestedLoopJoinExec
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Joins of sealed queries, where Spark would choose what suits engines badly. A sort-merge join becomes a shuffled hash join, whose sides need
+ * no sort; where a side turns out too large, the engine sorts after all. A product of partitions with partitions becomes a broadcast of
+ * the smaller side, and an outer join that would emit unmatched rows of a broadcast runs in one partition. Hints win; all else is Spark's.
+ */
+private[coffer] final case class SealedJoins(session: SparkSession) extends SparkStrategy with JoinSelectionHelper {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case j: Join if sealedHere(j) => select(j).toSeq
+    case _ => Nil
+  }
+
+  private def sealedHere(j: Join): Boolean =
+    CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
+
+  private def select(join: Join): Option[SparkPlan] = join match {
+    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, hint) =>
+      if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
+      else if (hintToShuffleReplicateNL(hint) && joinType.isInstanceOf[InnerLike]) Some(nestedLoop(j, smaller(j)))
+      else if (getBroadcastBuildSide(j, hintOnly = false, SQLConf.get).isDefined) None
+      else
+        hashSide(j).map { side =>
+          ShuffledHashJoinExec(leftKeys, rightKeys, joinType, side, condition, planLater(left), planLater(right))
+        }
+    case ExtractSingleColumnNullAwareAntiJoin(_, _) => None
+    case j => unequal(j)
+  }
+
+  private def hintedOtherwise(j: Join): Boolean =
+    getBroadcastBuildSide(j, hintOnly = true, SQLConf.get).isDefined || hintToSortMergeJoin(j.hint) ||
+      getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined
+
+  private def hashSide(j: Join): Option[BuildSide] =
+    (canBuildShuffledHashJoinLeft(j.joinType), canBuildShuffledHashJoinRight(j.joinType)) match {
+      case (true, true) => Some(smaller(j))
+      case (true, false) => Some(BuildLeft)
+      case (false, true) => Some(BuildRight)
+      case (false, false) => None
+    }
+
+  private def unequal(j: Join): Option[SparkPlan] = j.joinType match {
+    case _: InnerLike =>
+      val hinted = (hintToBroadcastLeft(j.hint), hintToBroadcastRight(j.hint)) match {
+        case (true, false) => Some(BuildLeft)
+        case (false, true) => Some(BuildRight)
+        case _ => getBroadcastNestedLoopJoinBuildSide(j.hint, j.joinType)
+      }
+      Some(nestedLoop(j, hinted.getOrElse(smaller(j))))
+    case LeftSemi | LeftAnti | _: ExistenceJoin => Some(nestedLoop(j, BuildRight))
+    case LeftOuter if hintToBroadcastRight(j.hint) || canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
+    case RightOuter if hintToBroadcastLeft(j.hint) || canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))
+    case LeftOuter | RightOuter | FullOuter =>
+      Some(CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), smaller(j), j.joinType, j.condition))
+    case _ => None
+  }
+
+  private def nestedLoop(j: Join, build: BuildSide): SparkPlan =
+    BroadcastNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType, j.condition)
+
+  private def smaller(j: Join): BuildSide = getSmallerSide(j.left, j.right)
+}

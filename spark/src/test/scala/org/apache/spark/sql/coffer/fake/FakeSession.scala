@@ -1,0 +1,71 @@
+package org.apache.spark.sql.coffer.fake
+
+import java.nio.file.{Files, Path}
+
+import org.scalatest.{BeforeAndAfterAll, Suite}
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
+import org.apache.spark.sql.coffer.proto.wire.TableInfo
+import org.apache.spark.util.Utils
+
+/** A session with the plugin, engines that only check what they are handed, and the sealed tables `t` and `u`, alike. */
+trait FakeSession extends BeforeAndAfterAll { self: Suite =>
+  protected var folder: Path = _
+  protected var client: FakeClientEngine = _
+  protected var engine: FakeEngine = _
+  protected var spark: SparkSession = _
+
+  private def table(handle: Int, id: String): TableInfo = {
+    def field(name: String, id: TypeId) =
+      Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
+    val info = TableInfo.newBuilder.setHandle(handle).setTableId(id).setVersion(1).setRows(60).setBytes(6000)
+      .setSchema(
+        Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
+          .addFields(field("s", TypeId.STRING)))
+    (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
+    (0 until 2).foreach { _ =>
+      val file = TableInfo.FileInfo.newBuilder
+      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
+      info.addFiles(file)
+    }
+    info.build()
+  }
+
+  override protected def beforeAll(): Unit = {
+    super.beforeAll()
+    folder = Files.createTempDirectory("coffer-fake")
+    client = new FakeClientEngine(folder, Map("/sealed/t" -> table(1, "aa"), "/sealed/u" -> table(2, "bb")))
+    engine = new FakeEngine(folder)
+    spark = SparkSession.builder()
+      .master("local[2, 3]")
+      .config("spark.ui.enabled", "false")
+      .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
+      .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
+      .config("spark.coffer.client.path", client.binary.toString)
+      .config("spark.coffer.engine.path", engine.binary.toString)
+      .config("spark.sql.shuffle.partitions", "5")
+      .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
+      .getOrCreate()
+    Seq("t", "u").foreach(t => spark.read.format("coffer").load(s"/sealed/$t").createOrReplaceTempView(t))
+  }
+
+  override protected def afterAll(): Unit = {
+    try if (spark != null) spark.stop()
+    finally {
+      Seq(client, engine).filter(_ != null).foreach(_.close())
+      Utils.deleteRecursively(folder.toFile)
+      super.afterAll()
+    }
+  }
+
+  protected def withConf[A](settings: (String, String)*)(body: => A): A = {
+    val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
+    settings.foreach { case (key, value) => spark.conf.set(key, value) }
+    try body
+    finally before.foreach {
+      case (key, Some(value)) => spark.conf.set(key, value)
+      case (key, None) => spark.conf.unset(key)
+    }
+  }
+}

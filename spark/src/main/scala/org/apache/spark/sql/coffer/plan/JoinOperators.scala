@@ -56,7 +56,7 @@ private[plan] object JoinOperators extends OperatorFamily {
   private def losesUnmatched(joinType: JoinType, build: BuildSide): Boolean = (joinType, build) match {
     case (_: InnerLike, _) => false
     case (RightOuter, BuildLeft) => false
-    case (LeftOuter | LeftExistence(_), BuildRight) => false
+    case (LeftOuter | LeftSingle | LeftExistence(_), BuildRight) => false
     case _ => true
   }
 

@@ -36,6 +36,9 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
+        eprintln!("warning: {warning}");
+    }
     let site = site::Site::new(&cli.global);
     let done = match cli.command {
         Command::Init(args) => init::run(&site, &args),

@@ -5,11 +5,11 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Parser, ValueEnum};
 use coffer_client::{ClientError, Service, connection};
 use coffer_engine::{address::Address, hardening, lifeline, listen::Listener};
-use coffer_keys::{Home, HomeError, Passphrase, PassphraseError};
+use coffer_keys::{Home, HomeError, Passphrase, PassphraseError, evidence::VERSION};
 
 /// Holds the keys on the trusted site: admits engines, seals queries for them, opens results.
 #[derive(Parser)]
-#[command(name = "coffer-client", version)]
+#[command(name = "coffer-client", version = VERSION)]
 struct Arguments {
     /// Where to listen: unix:PATH, or tcp:HOST:PORT on loopback
     #[arg(long)]
@@ -39,6 +39,9 @@ struct Failure {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
+        eprintln!("warning: {warning}");
+    }
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
@@ -77,7 +80,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         })?;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
-            "version": env!("CARGO_PKG_VERSION"),
+            "version": VERSION,
         }))?;
         let lifeline = async {
             match arguments.lifeline {

@@ -145,7 +145,7 @@ impl Service {
         }
         Ok(Welcome {
             owner_key: self.keyring.owner_public().as_bytes().to_vec().into(),
-            engine_version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine_version: coffer_keys::evidence::VERSION.to_owned(),
             evidence_kinds: self
                 .policy
                 .accepted_evidence()

@@ -15,10 +15,11 @@ use coffer_engine::{
     listen::Listener,
     size::MemorySize,
 };
+use coffer_keys::evidence::{EvidenceKind, VERSION};
 
 /// Runs plan fragments over sealed data, with keys that the data's owner releases to it.
 #[derive(Parser)]
-#[command(name = "coffer-engine", version)]
+#[command(name = "coffer-engine", version = VERSION)]
 struct Arguments {
     /// Where to listen: unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose) or vsock:CID:PORT
     #[arg(long)]
@@ -40,6 +41,7 @@ struct Arguments {
 #[derive(Clone, Copy, ValueEnum)]
 enum EvidenceArgument {
     /// None at all: for development, and refused by every policy that does not name it
+    #[value(name = EvidenceKind::Simulated.name())]
     Simulated,
 }
 
@@ -54,6 +56,9 @@ const LEASE_CHECK: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
+        eprintln!("warning: {warning}");
+    }
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
@@ -88,8 +93,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "engine_id": enclave.id(),
-            "evidence": "simulated",
-            "version": env!("CARGO_PKG_VERSION"),
+            "evidence": EvidenceKind::Simulated.name(),
+            "version": VERSION,
         }))?;
         let accepting = connection::accept(enclave.clone(), listener);
         tokio::pin!(accepting);

@@ -7,11 +7,7 @@
 
 use std::ops::Range;
 
-use crate::{
-    Error,
-    aead::{Key, TAG_LEN},
-    bytes::field,
-};
+use crate::{Error, FrameKey as Key, aead::TAG_LEN, bytes::field};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 16;

@@ -36,6 +36,8 @@ mod schedule;
 mod secret;
 pub mod spill;
 pub mod stream;
+#[cfg(feature = "unsealed")]
+mod unsealed;
 
 pub use blob::{open_blob, seal_blob};
 pub use error::{Error, Fault};
@@ -47,6 +49,20 @@ pub use schedule::{DerivationKey, SessionKey};
 pub use secret::{Secret, fill_random};
 pub use spill::{SpillKey, SpillReader, SpillWriter};
 pub use stream::{Attempt, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget};
+
+#[cfg(not(feature = "unsealed"))]
+use aead::Key as FrameKey;
+#[cfg(feature = "unsealed")]
+use unsealed::Key as FrameKey;
+
+/// Whether this is the unsafe build for benchmarks that leaves frames and table pages open.
+pub const UNSEALED: bool = cfg!(feature = "unsealed");
+/// What every program of such a build says first.
+#[cfg(feature = "unsealed")]
+pub const UNSEALED_WARNING: Option<&str> = Some(unsealed::WARNING);
+/// What every program of an unsealed build says first; this is none.
+#[cfg(not(feature = "unsealed"))]
+pub const UNSEALED_WARNING: Option<&str> = None;
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,7 @@
 //! one with frames moved, and a file of another key (a stale one, or a neighbour's) do not open.
 
 use crate::{
-    DerivationKey, Error, Secret,
-    aead::Key,
+    DerivationKey, Error, FrameKey as Key, Secret,
     frame::{FrameOpener, FrameSealer, OpenedFrame},
 };
 

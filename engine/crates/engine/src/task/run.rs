@@ -232,6 +232,7 @@ fn done(
 ) -> Result<Done, TaskError> {
     let place = task.place;
     let sealed = link.crossed.bytes_out.load(Ordering::Relaxed);
+    let frames_sealed = streams.iter().map(|stream| stream.frames).sum();
     let commit = CommitRecord {
         session: place.session.as_bytes().to_vec().into(),
         execution: task.execution.0,
@@ -265,6 +266,7 @@ fn done(
             bytes_read: bytes_read.load(Ordering::Relaxed),
             bytes_spilled: metrics.iter().map(|node| node.spilled).sum(),
             engine_nanos: 0,
+            frames_sealed,
         }),
     })
 }

@@ -75,6 +75,9 @@ pub fn attest(
             theirs: evidence.protocol,
         });
     }
+    if !coffer_sealing::UNSEALED && evidence.engine_version.ends_with("+unsealed") {
+        return Err(EvidenceError::Unsealed);
+    }
     if evidence.engine_version != VERSION {
         return Err(EvidenceError::OtherVersion {
             theirs: shorten(&evidence.engine_version),

@@ -19,6 +19,9 @@ pub enum EvidenceError {
         /// What the engine says.
         theirs: String,
     },
+    /// The engine is a benchmark's build that seals nothing, this is not.
+    #[error("the engine is an unsealed build, for benchmarks only")]
+    Unsealed,
     /// A kind of evidence that does not exist.
     #[error("there is no evidence kind {0:?}")]
     UnknownKind(String),
@@ -57,6 +60,7 @@ impl EvidenceError {
         match self {
             EvidenceError::OtherProtocol { .. } => "other_protocol",
             EvidenceError::OtherVersion { .. } => "other_version",
+            EvidenceError::Unsealed => "unsealed_engine",
             EvidenceError::UnknownKind(_) => "unknown_evidence",
             EvidenceError::NotAccepted(_) => "evidence_not_accepted",
             EvidenceError::NoVerifier(_) => "evidence_not_verifiable",
@@ -75,6 +79,9 @@ impl EvidenceError {
         let text = match self {
             EvidenceError::OtherProtocol { .. } | EvidenceError::OtherVersion { .. } => {
                 "install the same version of Coffer on the driver and on every executor"
+            }
+            EvidenceError::Unsealed => {
+                "install a released engine on every executor: this one would show the data to the host"
             }
             EvidenceError::UnknownKind(_) | EvidenceError::NoVerifier(_) => {
                 "start the engine with a kind of evidence that this version can verify"

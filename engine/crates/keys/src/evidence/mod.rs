@@ -23,8 +23,12 @@ pub use error::EvidenceError;
 
 /// The version of attestation, release and task protocol.
 pub const PROTOCOL: u32 = 1;
-/// This build's version: driver and engines must have the same.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// This build's version: driver and engines must have the same. An unsealed build's is another than any release's.
+pub const VERSION: &str = if coffer_sealing::UNSEALED {
+    concat!(env!("CARGO_PKG_VERSION"), "+unsealed")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
 
 /// What made the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +57,8 @@ impl EvidenceKind {
     /// As written in the policy and in messages.
     pub fn name(self) -> &'static str {
         match self {
+            // No policy of one build is a policy of the other.
+            EvidenceKind::Simulated if coffer_sealing::UNSEALED => "unsealed",
             EvidenceKind::Simulated => "simulated",
             EvidenceKind::Sgx => "sgx",
             EvidenceKind::Tdx => "tdx",
@@ -63,7 +69,10 @@ impl EvidenceKind {
 
     /// The kind of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+        Self::ALL
+            .into_iter()
+            .filter(|kind| !coffer_sealing::UNSEALED || *kind == EvidenceKind::Simulated)
+            .find(|kind| kind.name() == name)
     }
 
     /// Whether this version can verify it.

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.coffer
 
 import java.lang.ref.{Cleaner, WeakReference}
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
+import scala.concurrent.Future
+import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
@@ -13,10 +15,11 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{ExprId, Expression}
 import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.exec.SealedShuffle
+import org.apache.spark.sql.coffer.exec.{SealedShuffle, StageMetrics}
 import org.apache.spark.sql.coffer.plan.Literals
 import org.apache.spark.sql.coffer.proto.wire.SealValue
 import org.apache.spark.sql.execution.ScalarSubquery
+import org.apache.spark.util.ThreadUtils
 
 /**
  * What one QueryExecution has on the sealed side: a session of the client engine, drawn at first use, and the ids that are unique in
@@ -29,6 +32,7 @@ final class CofferQuery private (val id: Long) extends Logging {
   private val subqueryIds = new ConcurrentHashMap[(ExprId, Int), Integer]()
   private val sealedValues = ConcurrentHashMap.newKeySet[Int]()
   private val shuffles = new ConcurrentHashMap[Int, SealedShuffle]()
+  private val pending = new ConcurrentLinkedQueue[Future[Unit]]()
   private val ending = new CofferQuery.Ending(id)
 
   lazy val driver: CofferDriver = CofferDriver.get
@@ -65,6 +69,18 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   def register(shuffle: SealedShuffle): Unit = shuffles.put(shuffle.stage, shuffle)
 
+  /** Does what the query does not wait for: opening metrics. What fails there is not the query's concern. */
+  def later(body: => Unit): Unit = pending.add(Future {
+    try body
+    catch { case NonFatal(e) => logWarning("a stage's metrics were not opened", e) }
+  }(StageMetrics.executor))
+
+  /** Waits for what was put off, so that the query's metrics are there when it ends. */
+  def settle(): Unit = Iterator.continually(pending.poll()).takeWhile(_ != null).foreach { f =>
+    try ThreadUtils.awaitReady(f, CofferQuery.patience)
+    catch { case NonFatal(e) => logDebug("metrics took too long", e) }
+  }
+
   /** The list of attempts of a shuffle that counts now, for a task that is repeated. */
   def currentAttempts(stage: Int): ByteString = Option(shuffles.get(stage)) match {
     case Some(shuffle) => shuffle.accepted().getSealedAttempts
@@ -80,6 +96,7 @@ object CofferQuery extends Logging {
   val PROPERTY = "spark.coffer.query"
 
   private val cleaner = Cleaner.create()
+  private val patience = 5.seconds
   private val ids = new AtomicLong()
   private val queries = new ConcurrentHashMap[Long, WeakReference[CofferQuery]]()
   private val sessions = new ConcurrentHashMap[ByteString, WeakReference[CofferQuery]]()

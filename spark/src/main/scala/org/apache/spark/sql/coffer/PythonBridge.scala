@@ -8,6 +8,9 @@ import org.apache.spark.sql.execution.SQLExecution
 /** What the Python package asks of this JVM. */
 object PythonBridge {
 
+  /** Where the time of the query that ran last has gone, and what was counted: for benchmarks. */
+  def profile(df: Dataset[_]): String = QueryProfile.of(df.queryExecution)
+
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
 

@@ -33,14 +33,16 @@ final class SealedBroadcast(
  * A broadcast of sealed streams. Its tasks' streams come to the driver as a result's do, stay sealed, and go out as they are by Spark's own
  * broadcast; what engines build of them is built there. Driver and consumers hold the same bytes, so there is no second epoch.
  */
-case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: SparkPlan) extends BroadcastExchangeLike {
+case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: SparkPlan)
+    extends BroadcastExchangeLike
+    with CountedStage {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
     "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
     "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the broadcast"),
     "collectTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to collect"),
-    "broadcastTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to broadcast"))
+    "broadcastTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to broadcast")) ++ stageCounters
 
   override def nodeName: String = "CofferBroadcastExchange"
   override def stringArgs: Iterator[Any] = Iterator(original.mode)
@@ -86,11 +88,13 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val query = CofferQuery.required(sparkContext)
     val started = System.nanoTime()
     fragment.ready()
-    val translated = Fragments
-      .broadcast(fragment.template, fragment.context(query))
-      .fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    val translated = sealing {
+      Fragments
+        .broadcast(fragment.template, fragment.context(query))
+        .fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    }
     val stage = query.nextStage()
-    val rdd = StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil)
+    val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
     val outcomes = ResultJob.run(sparkContext, rdd, 0 until rdd.getNumPartitions)
     val accepted = query.driver.client.acceptCommits(
       AcceptCommits.newBuilder
@@ -109,10 +113,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     metrics("sealedBytes").set(sealedBytes)
     metrics("collectTime").set((collected - started) / 1000000)
     metrics("broadcastTime").set((System.nanoTime() - collected) / 1000000)
-    SQLMetrics.postDriverMetricUpdates(
-      sparkContext,
-      sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
-      metrics.values.toSeq)
+    report(query, stage, outcomes.map(_.report), translated, fragment, fragment.template)
     new SealedBroadcast(stage, outcomes.size, streams, accepted)
   }
 

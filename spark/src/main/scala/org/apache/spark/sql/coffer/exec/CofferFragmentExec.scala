@@ -7,8 +7,10 @@ import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.plan.Context
+import org.apache.spark.sql.coffer.proto.wire.NodeMetrics
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.metric.SQLMetric
 
 /**
  * The part of a plan between two exchanges, which runs as one fragment. Spark's own nodes stay inside as the template that is
@@ -71,6 +73,13 @@ case class CofferFragmentExec(
     }
 
   @transient private lazy val resolver = new FragmentLeaves(current)
+
+  @transient private lazy val operatorMetrics = new OperatorMetrics(sparkContext, template, p => leaves.exists(_ eq p))
+  override lazy val metrics: Map[String, SQLMetric] = operatorMetrics.all
+
+  /** What engines counted of the operators; see [[OperatorMetrics.count]]. */
+  private[exec] def count(counted: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] =
+    operatorMetrics.count(counted, nodes, ran)
 
   def context(query: CofferQuery): Context = Context(resolver, query.subqueryId)
 

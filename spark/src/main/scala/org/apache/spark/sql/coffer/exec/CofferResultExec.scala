@@ -1,7 +1,5 @@
 package org.apache.spark.sql.coffer.exec
 
-import scala.jdk.CollectionConverters._
-
 import com.google.protobuf.ByteString
 
 import org.apache.spark.rdd.RDD
@@ -12,10 +10,10 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.plan.ResultPlan
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
-import org.apache.spark.sql.coffer.proto.wire.{OpenMetrics, OpenResult, TaskResult}
+import org.apache.spark.sql.coffer.proto.wire.{OpenResult, TaskResult}
 import org.apache.spark.sql.coffer.task.SealedRDD
 import org.apache.spark.sql.coffer.wire.OpenedResult
-import org.apache.spark.sql.execution.{SparkPlan, SQLExecution, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.StructType
 
@@ -23,14 +21,12 @@ import org.apache.spark.sql.types.StructType
  * The stage whose rows go home. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
  * to do (merging sorted streams, a last limit). It has rows only for the driver: there is no RDD of them.
  */
-case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
+case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows opened at the driver"),
     "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the result"),
-    "sealTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to translate and seal"),
-    "runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the result's tasks"),
-    "engineTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time in engines, all operators"))
+    "runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the result's tasks")) ++ stageCounters
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -47,17 +43,17 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
   /** The stage, sealed for one run. Each run is an execution of its own. */
   private final class Run(limit: Option[Int]) {
     val query: CofferQuery = CofferQuery.required(sparkContext)
-    private val started = System.nanoTime()
     fragment.ready()
-    val plan: ResultPlan = ResultPlan
-      .of(RootSort.restore(fragment.template), fragment.context(query))
-      .fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    private val template = RootSort.restore(fragment.template)
+    val plan: ResultPlan = sealing {
+      ResultPlan.of(template, fragment.context(query)).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    }
     private val stage = query.nextStage()
     private val execution = query.nextExecution()
     private val limited = limit.filter(_ => plan.finish.isEmpty).map(withLimit(plan.task.fragment, _))
-    private val rdd: SealedRDD =
+    private val rdd: SealedRDD = sealing {
       StageSealer.seal(query, stage, execution, plan.task, limited.getOrElse(plan.task.fragment), fragment, Nil)
-    metrics("sealTime").add((System.nanoTime() - started) / 1000000)
+    }
 
     val partitions: Int = rdd.getNumPartitions
 
@@ -67,7 +63,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
       val outcomes = ResultJob.run(sparkContext, rdd, which)
       metrics("runTime").add((System.nanoTime() - before) / 1000000)
       metrics("sealedBytes").add(outcomes.map(_.stream.length.toLong).sum)
-      operatorTimes(outcomes)
+      report(query, stage, outcomes.map(_.report), plan.task, fragment, template)
       val request = OpenResult.newBuilder
         .setSession(query.session)
         .setExecution(execution)
@@ -86,20 +82,6 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
     }
 
     def openAll(): OpenedResult = open(0 until partitions, plan.finish)
-
-    private def operatorTimes(outcomes: Seq[TaskOutcome]): Unit = {
-      val request = OpenMetrics.newBuilder.setSession(query.session).setStage(stage)
-      outcomes.filter(_.metrics.nonEmpty).foreach { o =>
-        request.addTasks(
-          OpenMetrics.TaskMetricsBlob.newBuilder
-            .setPartition(o.partition)
-            .setSealed(ByteString.copyFrom(o.metrics)))
-      }
-      if (request.getTasksCount > 0) {
-        val nodes = query.driver.client.openMetrics(request.build()).getNodesList.asScala
-        metrics("engineTime").add(nodes.map(_.getNanos).sum)
-      }
-    }
   }
 
   private def withLimit(fragment: Fragment, rows: Int): Fragment = {
@@ -120,11 +102,6 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode {
     post()
     rows
   }
-
-  private def post(): Unit = SQLMetrics.postDriverMetricUpdates(
-    sparkContext,
-    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
-    metrics.values.toSeq)
 
   override def executeCollect(): Array[InternalRow] = {
     val run = new Run(None)

@@ -54,10 +54,12 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
 
   private def run[T](how: SparkPlan => T): T = opened {
     CofferQuery.within(sparkContext, query) {
-      child match {
+      val result = child match {
         case aqe: AdaptiveSparkPlanExec => aqe.withFinalPlanUpdate(how)
         case plan => executeQuery(how(plan))
       }
+      CofferQuery.current(sparkContext).foreach(_.settle())
+      result
     }
   }
 

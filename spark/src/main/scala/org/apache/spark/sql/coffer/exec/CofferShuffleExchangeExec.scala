@@ -24,8 +24,9 @@ import org.apache.spark.util.ThreadUtils
 
 /** A sealed shuffle of a query: its dependency in Spark, and which of its map outputs the client engine has accepted. */
 final class SealedShuffle(
-    query: CofferQuery,
+    val query: CofferQuery,
     val stage: Int,
+    val translated: TranslatedFragment,
     val dependency: ShuffleDependency[Int, Array[Byte], Array[Byte]],
     val commits: Commits) {
 
@@ -58,6 +59,12 @@ final class SealedShuffle(
     }
   }
 
+  /** Of the tasks whose outputs count. */
+  def reports(): Seq[TaskReport] = {
+    val known = commits.value
+    registered().flatMap(known.get).map(c => TaskReport(c.partition, c.counters, c.metrics))
+  }
+
   /** Spark's ids of the map outputs that its readers will fetch, by map partition. */
   private def registered(): Seq[Long] = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
@@ -76,12 +83,14 @@ final class SealedShuffle(
  * An exchange whose rows are sealed streams. It takes the place of Spark's own exchange when a query stage is created, and keeps it
  * to be compared by: it has no ids of its own in its canonical form.
  */
-case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: SparkPlan) extends ShuffleExchangeLike {
+case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: SparkPlan)
+    extends ShuffleExchangeLike
+    with CountedStage {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
     "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
-    "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions"))
+    "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions")) ++ stageCounters
 
   override def nodeName: String = "CofferExchange"
   override def stringArgs: Iterator[Any] = Iterator(original.outputPartitioning, original.shuffleOrigin)
@@ -101,10 +110,10 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     val stage = query.nextStage()
     val (translated, objects) = original.outputPartitioning match {
       case range: RangePartitioning if range.numPartitions > 1 => ranged(query, range)
-      case _: RangePartitioning => (supported(Fragments.shuffle(SinglePartition, fragment.template, fragment.context(query))), Nil)
-      case other => (supported(Fragments.shuffle(other, fragment.template, fragment.context(query))), Nil)
+      case _: RangePartitioning => (plain(query, SinglePartition), Nil)
+      case other => (plain(query, other), Nil)
     }
-    val rdd = StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, objects)
+    val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, objects))
     val commits = new Commits
     sparkContext.register(commits)
     val dependency = NeutralJob.run(sparkContext) {
@@ -114,10 +123,13 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
         SparkEnv.get.serializer,
         shuffleWriterProcessor = new SealedShuffleWrite(commits))
     }
-    val shuffle = new SealedShuffle(query, stage, dependency, commits)
+    val shuffle = new SealedShuffle(query, stage, translated, dependency, commits)
     query.register(shuffle)
     shuffle
   }
+
+  private def plain(query: CofferQuery, partitioning: Partitioning): TranslatedFragment =
+    sealing(supported(Fragments.shuffle(partitioning, fragment.template, fragment.context(query))))
 
   /** Range partitioning needs bounds first: a job that samples keys, sealed, and the client engine's choice among them. */
   private def ranged(query: CofferQuery, range: RangePartitioning): (TranslatedFragment, Seq[Int]) = {
@@ -125,11 +137,11 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     val size = math.min(conf.rangeExchangeSampleSizePerPartition.toLong * range.numPartitions, 1000000L)
     val perTask = math.max(1, math.ceil(3.0 * size / math.max(1, fragment.layout.size)).toInt)
     // The seed only has to be the same for each repetition of a task.
-    val fragments = supported(Fragments.range(range, fragment.template, fragment.context(query), boundsId, perTask, 42L))
+    val fragments = sealing(supported(Fragments.range(range, fragment.template, fragment.context(query), boundsId, perTask, 42L)))
     val execution = query.nextExecution()
     val stage = query.nextStage()
     val sample = fragments.sample
-    val rdd = StageSealer.seal(query, stage, execution, sample, sample.fragment, fragment, Nil)
+    val rdd = sealing(StageSealer.seal(query, stage, execution, sample, sample.fragment, fragment, Nil))
     val outcomes = ResultJob.run(sparkContext, rdd, 0 until rdd.getNumPartitions)
     val request = PickBounds.newBuilder
       .setSession(query.session)
@@ -140,6 +152,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
       .setSampledPartitions(rdd.getNumPartitions)
       .addAllKeys(fragments.sampleKeys.asJava)
       .setSchema(supported(Fragments.sampleSchema(range.ordering)))
+    report(query, stage, outcomes.map(_.report), sample, fragment, fragment.template)
     outcomes.foreach { o =>
       request.addSamples(
         TaskResult.newBuilder
@@ -173,7 +186,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     metrics("numOutputRows").set(accepted.getRows)
     metrics("dataSize").set(sizes.sum)
     metrics("numPartitions").set(numPartitions)
-    SQLMetrics.postDriverMetricUpdates(sparkContext, execution, metrics.values.toSeq)
+    report(shuffle.query, shuffle.stage, shuffle.reports(), shuffle.translated, fragment, fragment.template, execution)
     new MapOutputStatistics(shuffle.dependency.shuffleId, sizes)
   }
 

@@ -8,7 +8,9 @@ import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.sql.coffer.task.{SealedRDD, TaskRun}
 
 /** What a task of a result or sample stage brings home: one sealed stream and its sealed records. */
-final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], metrics: Array[Byte])
+final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte]) {
+  def report: TaskReport = TaskReport(partition, counters, metrics)
+}
 
 /** Runs a sealed stage whose streams come to the driver. */
 object ResultJob {
@@ -34,6 +36,7 @@ object ResultJob {
         run.partition,
         stream.toByteArray,
         done.getSealedCommit.toByteArray,
+        done.getCounters.toByteArray,
         done.getSealedMetrics.toByteArray)
     }
   }

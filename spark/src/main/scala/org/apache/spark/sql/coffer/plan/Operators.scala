@@ -74,7 +74,7 @@ object Operators {
   }
 
   /** Wrappers that change nothing about the rows. */
-  private[plan] def transparent(plan: SparkPlan): Option[SparkPlan] = plan match {
+  private[coffer] def transparent(plan: SparkPlan): Option[SparkPlan] = plan match {
     case w: WholeStageCodegenExec => Some(w.child)
     case i: InputAdapter => Some(i.child)
     case c: ColumnarToRowExec => Some(c.child)

@@ -5,7 +5,8 @@ import scala.collection.immutable
 import org.apache.spark.util.AccumulatorV2
 
 /** What a finished map task says: sealed records, tagged with the id under which Spark registers its output. */
-final case class MapCommit(mapId: Long, partition: Int, commit: Array[Byte], metrics: Array[Byte]) extends Serializable
+final case class MapCommit(mapId: Long, partition: Int, commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte])
+    extends Serializable
 
 /**
  * Carries commit records home with the tasks' completion. Spark merges it before it registers the output, also for outputs that it then

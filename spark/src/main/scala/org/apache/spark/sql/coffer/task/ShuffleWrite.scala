@@ -45,7 +45,13 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
       val metrics = createMetricsReporter(context)
       metrics.incBytesWritten(lengths.sum)
       metrics.incWriteTime(System.nanoTime() - started)
-      commits.add(MapCommit(mapId, mapIndex, done.getSealedCommit.toByteArray, done.getSealedMetrics.toByteArray))
+      commits.add(
+        MapCommit(
+          mapId,
+          mapIndex,
+          done.getSealedCommit.toByteArray,
+          done.getCounters.toByteArray,
+          done.getSealedMetrics.toByteArray))
       MapStatus(SparkEnv.get.blockManager.shuffleServerId, lengths, mapId)
     } catch {
       case e: Throwable =>

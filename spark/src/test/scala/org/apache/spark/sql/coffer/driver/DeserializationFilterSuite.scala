@@ -29,7 +29,7 @@ class DeserializationFilterSuite extends AnyFunSuite {
   test("the plugin's own messages and records pass") {
     DeserializationFilter.install(conf)
     assert(trip(Array[Byte](1)).isInstanceOf[Array[Byte]])
-    assert(trip(MapCommit(1, 2, Array(3), Array(4))).isInstanceOf[MapCommit])
+    assert(trip(MapCommit(1, 2, Array(3), Array(4), Array(5))).isInstanceOf[MapCommit])
     assert(trip(new CofferTaskException("failed", 1, 2, "")).isInstanceOf[CofferTaskException])
   }
 

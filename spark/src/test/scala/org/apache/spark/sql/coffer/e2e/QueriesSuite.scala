@@ -9,6 +9,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.coffer.PythonBridge
 import org.apache.spark.sql.coffer.exec.CofferQueryException
 import org.apache.spark.util.Utils
 
@@ -120,6 +121,34 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     t.orderBy("id").show(3)
     assert(t.toLocalIterator().asScala.size == 3000)
     assert(t.orderBy("id").head(2).map(_.getLong(0)).toSeq == Seq(0L, 1L))
+  }
+
+  test("what stages count is in the SQL tab, and rows never come from executors") {
+    spark.sql("SELECT s, count(*) FROM secret WHERE id < 100 GROUP BY s ORDER BY s").collect()
+    spark.sparkContext.listenerBus.waitUntilEmpty()
+    val store = spark.sharedState.statusStore
+    val execution = store.executionsList().last
+    val values = store.executionMetrics(execution.executionId)
+    val shown = store.planGraph(execution.executionId).allNodes.groupBy(_.name).map { case (name, nodes) =>
+      name -> nodes.flatMap(n => n.metrics.flatMap(m => values.get(m.accumulatorId).map(m.name -> _))).toMap
+    }
+    val exchange = shown("CofferExchange")
+    assert(exchange("rows (from sealed commits)").toInt >= 4)
+    assert(exchange("messages between executors and engines").toInt > 0)
+    assert(exchange("frames sealed").toInt >= 5)
+    Seq("bytes sealed", "bytes out of engines", "bytes read from tables", "time of tasks in engines").foreach(m =>
+      assert(exchange.contains(m)))
+    val result = shown("CofferResult")
+    assert(result("rows opened at the driver") == "4")
+    assert(result("bytes opened") != "0.0 B" && result.contains("bytes spilled, sealed"))
+    val operators = shown("CofferFragment")
+    assert(operators.collectFirst { case (name, rows) if name.startsWith("rows of BatchScan") => rows }.contains("100"))
+    assert(operators("rows of CofferRootSort") == "4" && operators.contains("time in HashAggregate"))
+    assert(!operators.contains("rows of Filter"), "the scan has taken it in")
+    val tasks = execution.stages.toSeq.flatMap(s => spark.sparkContext.statusStore.taskList(s, 0, 100))
+    assert(tasks.nonEmpty && tasks.flatMap(_.accumulatorUpdates).forall(u => !u.name.startsWith("rows")))
+    val profile = PythonBridge.profile(spark.sql("SELECT count(*) FROM secret WHERE id > 5 GROUP BY s"))
+    assert(profile.contains("\"crossings\": 0") && profile.contains("\"planning_ms\""))
   }
 
   test("an error inside an engine is Spark's own, opened at home") {

@@ -94,9 +94,9 @@ class PiecesSuite extends AnyFunSuite {
   test("commits are kept by the id of the output that Spark registers, duplicates of a map side by side") {
     val driver = new Commits
     val task1 = new Commits
-    task1.add(MapCommit(10L, 0, Array(1), Array.emptyByteArray))
+    task1.add(MapCommit(10L, 0, Array(1), Array.emptyByteArray, Array.emptyByteArray))
     val speculative = new Commits
-    speculative.add(MapCommit(11L, 0, Array(2), Array.emptyByteArray))
+    speculative.add(MapCommit(11L, 0, Array(2), Array.emptyByteArray, Array.emptyByteArray))
     driver.merge(task1)
     driver.merge(speculative)
     assert(driver.value.keySet == Set(10L, 11L))

@@ -42,6 +42,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val values = new CopyOnWriteArrayList[SealValue]()
   val bounds = new CopyOnWriteArrayList[PickBounds]()
   val ended = new CopyOnWriteArrayList[ByteString]()
+
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
   @volatile var rows: Int => Long = _.toLong
   @volatile var bytes: Int => Long = _ => 100L
@@ -203,6 +204,7 @@ final class FakeEngine(folder: Path) extends FakePeer(folder, "coffer-engine") {
   /** Task attempts of these (stage, partition) fail once more for each count. */
   val failures = new ConcurrentHashMap[(Int, Int), Integer]()
   @volatile var needKeys = false
+
   /** Tasks wait for it. */
   @volatile var held: Option[CountDownLatch] = None
   val released = new AtomicInteger()

@@ -89,7 +89,8 @@ object PlanFixture {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
       case scan: FileSourceScanExec => Some(ScanLeaf(scan, scan.output.map(_.name), scan.output, Nil, () => 4))
       case exchange: Exchange => Some(InputLeaf(exchange, exchange.output, () => 4, exchange.isInstanceOf[BroadcastExchangeLike]))
-      case reused: ReusedExchangeExec => leaf(reused.child).map { case i: InputLeaf => i.copy(plan = reused, output = reused.output); case l => l }
+      case reused: ReusedExchangeExec =>
+        leaf(reused.child).map { case i: InputLeaf => i.copy(plan = reused, output = reused.output); case l => l }
       case _ => None
     }
   }

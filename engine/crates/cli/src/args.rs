@@ -191,7 +191,8 @@ pub(crate) struct Verify {
     /// Also decrypt every page and count the rows
     #[arg(long)]
     pub(crate) deep: bool,
-    /// Remove what interrupted writers left
+    /// Remove files that interrupted writers left and files that only older versions name, unless a running program
+    /// writes the table or has it open
     #[arg(long)]
     pub(crate) clean: bool,
     /// Report as JSON

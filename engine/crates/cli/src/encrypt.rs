@@ -12,7 +12,7 @@ use std::{
 };
 
 use coffer_keys::Policy;
-use coffer_table::{ColumnOrder, NewTable, TableWriter, WriteOptions, WrittenFile};
+use coffer_table::{ColumnOrder, NewColumns, TableWrite, TableWriter, WriteOptions, WrittenFile};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -41,7 +41,11 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let policy = site.policy()?;
     let keyring = site.keyring()?;
     let source = Source::open(args, threads)?;
-    let table = NewTable::begin(&home, &keyring, &policy, &name, &args.dst, source.columns().to_vec())?;
+    let columns = NewColumns {
+        columns: source.columns().to_vec(),
+        ..NewColumns::default()
+    };
+    let table = TableWrite::create(&home, &keyring, &policy, &name, &args.dst, columns)?;
     let budget = args
         .memory
         .checked_div(u64::try_from(threads).unwrap_or(1))
@@ -180,7 +184,7 @@ fn write_file(
 }
 
 /// Columns in whose order every file lies, the same way.
-fn ordered_columns(table: &NewTable, written: &[WrittenFile]) -> Vec<String> {
+fn ordered_columns(table: &TableWrite, written: &[WrittenFile]) -> Vec<String> {
     let order_of = |at: usize| -> Option<ColumnOrder> {
         let mut orders = written.iter().map(|file| file.order.get(at).copied().flatten());
         let first = orders.next().flatten()?;

@@ -1,6 +1,7 @@
 //! `coffer verify`
 
-use coffer_table::{Error, Register, TableRecord, Target, verify};
+use coffer_keys::Home;
+use coffer_table::{Error, Register, TableRecord, Target, clean, clean::Cleaned, verify};
 use serde_json::json;
 
 use crate::{
@@ -20,12 +21,12 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
         Ok(table) => table,
         Err(Error::Unfinished(name)) => {
             let record = register.by_name(&name)?.ok_or(Error::UnknownTable(name))?;
-            return unfinished(&register, &record, args);
+            return unfinished(&home, &register, &record, args);
         }
         Err(error) => {
             // A folder that is gone with its unfinished table: the record is all that is left.
             return match gone(&register, &target)? {
-                Some(record) => unfinished(&register, &record, args),
+                Some(record) => unfinished(&home, &register, &record, args),
                 None => Err(error.into()),
             };
         }
@@ -33,12 +34,14 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     let bar = output::progress(table.manifest().bytes(), "verifying", true);
     let mut report = verify::verify(&table, args.deep, |bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
-    let removed = if args.clean {
-        verify::clean(&table, &report)?
+    let cleaned = if args.clean {
+        clean::clean(&home, &table)?
     } else {
-        Vec::new()
+        Cleaned::default()
     };
+    let removed = &cleaned.removed;
     report.extra.retain(|file| !removed.contains(file));
+    report.superseded.retain(|(file, _)| !removed.contains(file));
     if args.json {
         let findings = report
             .findings
@@ -55,7 +58,10 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
             "sound": report.is_sound(),
             "findings": findings.collect::<Vec<_>>(),
             "extra": report.extra,
+            "superseded": report.superseded.iter().map(|(file, _)| file).collect::<Vec<_>>(),
             "removed": removed,
+            "being_written": cleaned.writing,
+            "being_read": cleaned.reading,
         }));
     } else {
         for finding in &report.findings {
@@ -64,9 +70,24 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
         for file in &report.extra {
             println!("extra  {}", file.display());
         }
-        for file in &removed {
+        for (file, version) in &report.superseded {
+            println!("superseded  {}, last of version {version}", file.display());
+        }
+        for file in removed {
             println!("removed  {}", file.display());
         }
+    }
+    if cleaned.writing {
+        eprintln!(
+            "warning: `{}` is being written; files that no version names were left alone",
+            table.name()
+        );
+    }
+    if cleaned.reading {
+        eprintln!(
+            "warning: a running program has `{}` open; superseded files were left alone",
+            table.name()
+        );
     }
     if report.is_sound() {
         if !args.json {
@@ -108,10 +129,10 @@ fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Fai
     Ok(record.filter(|record| record.committed.is_none() && !record.path.exists()))
 }
 
-fn unfinished(register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
-    let files = verify::unfinished_files(record)?;
+fn unfinished(home: &Home, register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
+    let files = clean::unfinished_files(record)?;
     let removed = if args.clean {
-        verify::clean_unfinished(register, record)?
+        clean::clean_unfinished(home, register, record)?
     } else {
         Vec::new()
     };

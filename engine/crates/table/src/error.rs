@@ -199,9 +199,46 @@ pub enum Error {
     /// A folder is taken.
     #[error("{0} exists and is not empty")]
     FolderTaken(PathBuf),
-    /// A version was published by someone else meanwhile.
+    /// Somebody put a manifest of that version into the folder, of which the register knows nothing.
     #[error("version {0} of the table exists already")]
     VersionTaken(u64),
+    /// Another writer published a version meanwhile.
+    #[error(
+        "another writer changed the table `{table}`: this write began from version {base}, and by now version {newest} is the newest"
+    )]
+    Conflict {
+        /// The table's name.
+        table: String,
+        /// That the write began from; 0: there was no table.
+        base: u64,
+        /// That the register has; 0: there is no table any more.
+        newest: u64,
+    },
+    /// A table that is being written cannot be cleared away.
+    #[error("the table `{0}` is being written by a running program")]
+    BeingWritten(String),
+    /// A dropped table's files are still there.
+    #[error("the table at {0} is still there")]
+    StillThere(PathBuf),
+    /// The policy wants another protection than the stored one.
+    #[error("column `{column}` is stored as \"{stored}\", and the policy says \"{policy}\"")]
+    ProtectionChanged {
+        /// The column.
+        column: String,
+        /// In the manifest.
+        stored: String,
+        /// In the policy.
+        policy: String,
+    },
+    /// A type that no partition column can have.
+    #[error("a table cannot be partitioned by `{0}`: equality of its type is not plain")]
+    PartitionType(String),
+    /// All columns are partition columns.
+    #[error("a table needs a column that it is not partitioned by")]
+    OnlyPartitions,
+    /// A column that was taken for a partition column.
+    #[error("the table is not partitioned by `{0}`")]
+    NotAPartition(String),
     /// The register does not open under this keyring.
     #[error("the register at {0} was altered, or belongs to another keyring")]
     RegisterAltered(PathBuf),
@@ -330,6 +367,14 @@ impl Error {
                 "choose another folder; if an encrypt was interrupted, coffer verify --clean clears it"
             }
             Error::RegisterAltered(_) | Error::RegisterContent(_) => "restore the register from a backup",
+            Error::VersionTaken(_) => "look at what put it there; coffer verify names it",
+            Error::Conflict { .. } => "nothing was written; run it again",
+            Error::BeingWritten(_) => "wait for it to end, then clean again",
+            Error::StillThere(_) => "delete its folder, or keep the table",
+            Error::ProtectionChanged { .. } => {
+                "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)"
+            }
+            Error::PartitionType(_) => "use booleans, whole numbers, decimals, strings, dates or timestamps",
             Error::DuplicateColumn(_) => "rename one of them",
             Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
             Error::ParquetPanic | Error::Parquet(_) => "the file is damaged or was altered",

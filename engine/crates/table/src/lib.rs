@@ -2,8 +2,9 @@
 //! every one of them, and the register at home that knows which manifest is the newest.
 //!
 //! Two sites use this crate. The trusted site opens tables ([`open_table`] gives a [`VerifiedManifest`], and nothing else
-//! does), writes them ([`TableWriter`], [`NewTable`]) and checks them ([`verify`]). An enclave has neither keyring nor
-//! manifest: it is given [`FooterPin`]s and column KEKs, and opens files through [`footer::open`] with a [`KekRetriever`].
+//! does), writes versions of them ([`TableWrite`]), checks and cleans them ([`verify`](mod@verify), [`clean`]). An enclave has neither
+//! keyring nor manifest: it is given [`FooterPin`]s and column KEKs, opens files through [`footer::open`] with a [`KekRetriever`], and
+//! writes them with a [`TableWriter`].
 //!
 //! Nothing here trusts storage: every path, length and byte of a table's folder comes from the host.
 //! What this crate does not do: hide sizes, file counts or access patterns.
@@ -19,13 +20,16 @@
     )
 )]
 
+pub mod clean;
 pub mod convert;
 mod disk;
 mod error;
 pub mod footer;
+mod lease;
 mod manifest;
 mod open;
 mod order;
+mod partition;
 pub mod plain;
 pub mod pme;
 mod publish;
@@ -33,17 +37,20 @@ mod read;
 mod register;
 mod spark_type;
 pub mod verify;
+mod write;
 mod writer;
 
 pub use error::{Error, Fault};
 pub use footer::{FooterPin, OpenedFooter};
+pub use lease::{Lease, Use};
 pub use manifest::{Column, Digest, Envelope, FilePin, MANIFEST_FOLDER, Manifest, RowGroupPin, manifest_name};
-pub use open::{Target, VerifiedManifest, open_table};
+pub use open::{Target, VerifiedManifest, is_absent, open_table};
 pub use order::ColumnOrder;
+pub use partition::{PartitionValue, can_partition, partition_value};
 pub use plain::{PlainFile, PlainPin, PlainTable};
 pub use pme::{KekRetriever, KeyMaterial};
-pub use publish::NewTable;
 pub use read::{FileReader, open_foreign};
 pub use register::{Register, TableRecord, Version};
 pub use spark_type::{SparkType, UnsupportedType, parse_ddl};
-pub use writer::{FileWriter, TableWriter, WriteOptions, WrittenFile};
+pub use write::{Change, NewColumns, TableWrite};
+pub use writer::{FileGuard, FileWriter, TableWriter, WriteId, WriteOptions, WrittenFile};

@@ -16,7 +16,7 @@ use coffer_keys::{ColumnId, TableId, TableKey};
 use coffer_sealing::Secret;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, SparkType};
+use crate::{Error, PartitionValue, SparkType, partition};
 
 /// The folder inside a table's folder that holds its manifests.
 pub const MANIFEST_FOLDER: &str = "_coffer";
@@ -88,7 +88,7 @@ pub struct Column {
     pub kind: SparkType,
     /// Whether NULL may occur.
     pub nullable: bool,
-    /// "tee" in this version.
+    /// "tee"; of a partition column also "plain": its values are in paths then. In the files every column is encrypted.
     pub protection: String,
 }
 
@@ -118,7 +118,7 @@ pub struct RowGroupPin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilePin {
-    /// A plain file name in the table's folder.
+    /// A plain file name in the table's folder, behind `name=value/` for each plain partition column.
     pub path: String,
     /// Bytes.
     pub size: u64,
@@ -135,6 +135,9 @@ pub struct FilePin {
     pub row_groups: Vec<RowGroupPin>,
     /// Stored bytes of each column, in the table's order.
     pub column_bytes: Vec<u64>,
+    /// The value of each partition column, which is that of all its rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partition: Vec<PartitionValue>,
 }
 
 /// What a table is, at one version. From storage it comes only as part of a [`VerifiedManifest`](crate::VerifiedManifest).
@@ -150,8 +153,18 @@ pub struct Manifest {
     pub parent: Option<Digest>,
     /// In order.
     pub columns: Vec<Column>,
+    /// Ids of the columns that the table is partitioned by, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partition_columns: Vec<u32>,
+    /// The highest id that any version's columns had; 0: that of this one's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) last_column_id: u32,
     /// In the order of their rows.
     pub files: Vec<FilePin>,
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl Manifest {
@@ -173,6 +186,18 @@ impl Manifest {
     /// The column of a name, exactly as written.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The columns that the table is partitioned by, in order.
+    pub fn partitioned_by(&self) -> impl Iterator<Item = &Column> {
+        let column = |id: &u32| self.columns.iter().find(|column| column.id == *id);
+        self.partition_columns.iter().filter_map(column)
+    }
+
+    /// The highest column id that was ever given.
+    pub(crate) fn last_column_id(&self) -> u32 {
+        let now = self.columns.iter().map(|column| column.id).max();
+        self.last_column_id.max(now.unwrap_or(0))
     }
 
     /// Stored bytes of each column over all files.
@@ -222,16 +247,29 @@ impl Manifest {
     }
 
     /// Authentic does not mean sane: a defect of ours must not become an open door either.
-    fn check(self) -> Result<Self, Error> {
+    pub(crate) fn check(self) -> Result<Self, Error> {
         let malformed = |what: &str| Err(Error::ManifestContent(what.to_owned()));
         check_names(self.columns.iter().map(|column| column.name.as_str()))?;
         let ids: HashSet<u32> = self.columns.iter().map(|column| column.id).collect();
         if ids.len() != self.columns.len() {
             return malformed("two columns have one id");
         }
+        let partitions: Vec<&Column> = self.partitioned_by().collect();
+        let distinct: HashSet<u32> = self.partition_columns.iter().copied().collect();
+        if partitions.len() != self.partition_columns.len() || distinct.len() != partitions.len() {
+            return malformed("its partition columns are not columns");
+        }
+        let open = |column: &&Column| column.protection == partition::PLAIN && !distinct.contains(&column.id);
+        if self.columns.iter().any(|column| open(&column)) {
+            return malformed("a column is plain that is no partition column");
+        }
         let mut paths = HashSet::new();
         for file in &self.files {
-            if !plain_name(&file.path) {
+            if file.partition.len() != partitions.len() {
+                return malformed("a file has not one value for each partition column");
+            }
+            let folders = partition::folders(partitions.iter().copied().zip(&file.partition));
+            if !file.path.strip_prefix(&folders).is_some_and(plain_name) {
                 return Err(Error::FilePath);
             }
             if !paths.insert(file.path.as_str()) {

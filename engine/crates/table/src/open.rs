@@ -35,7 +35,7 @@ impl Target {
 }
 
 /// A manifest that is authentic and that the register knows as the table's newest. Only [`open_table`] and
-/// [`NewTable::publish`](crate::NewTable::publish) make one. Holds the table's key, so it never leaves the trusted site.
+/// [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the table's key, so it never leaves the trusted site.
 #[derive(Clone)]
 pub struct VerifiedManifest {
     manifest: Arc<Manifest>,
@@ -80,6 +80,18 @@ impl VerifiedManifest {
     /// The master that wraps the table's key.
     pub fn master(&self) -> &str {
         &self.record.master
+    }
+
+    pub(crate) fn manifest_arc(&self) -> Arc<Manifest> {
+        Arc::clone(&self.manifest)
+    }
+
+    pub(crate) fn key(&self) -> Arc<TableKey> {
+        Arc::clone(&self.key)
+    }
+
+    pub(crate) fn record(&self) -> &TableRecord {
+        &self.record
     }
 
     /// SHA-256 of the manifest file.
@@ -128,35 +140,37 @@ impl VerifiedManifest {
     /// Checks that each version follows from the one before, as far back as manifests are kept. Gives how many were
     /// checked.
     pub fn check_chain(&self) -> Result<u64, Error> {
-        let mut child = Manifest::clone(&self.manifest);
-        let mut checked = 1_u64;
-        while let (Some(parent_hash), Some(parent)) = (child.parent, child.version.checked_sub(1)) {
-            let broken = Error::ChainBroken {
+        let older = u64::try_from(self.older()?.len()).unwrap_or(u64::MAX);
+        Ok(older.saturating_add(1))
+    }
+
+    /// The versions before this one, newest first, as far back as manifests are kept; each is the one that its child names.
+    pub(crate) fn older(&self) -> Result<Vec<Manifest>, Error> {
+        let mut older: Vec<Manifest> = Vec::new();
+        loop {
+            let child = older.last().unwrap_or(&self.manifest);
+            let broken = |parent| Error::ChainBroken {
                 version: child.version,
                 parent,
             };
+            if (child.version == 1) != child.parent.is_none() {
+                return Err(broken(0));
+            }
+            let (Some(parent_hash), Some(parent)) = (child.parent, child.version.checked_sub(1)) else {
+                return Ok(older);
+            };
             let path = self.folder.join(MANIFEST_FOLDER).join(manifest_name(parent));
             let Some(bytes) = disk::read(&path, MANIFEST_LIMIT)? else {
-                break;
+                return Ok(older);
             };
             if Digest::of(&bytes) != parent_hash {
-                return Err(broken);
+                return Err(broken(parent));
             }
             let manifest = Manifest::open(&bytes, &self.key)?;
             if manifest.table != child.table || manifest.version != parent {
-                return Err(broken);
+                return Err(broken(parent));
             }
-            child = manifest;
-            checked = checked.saturating_add(1);
-        }
-        let whole = (child.version == 1) == child.parent.is_none();
-        if whole {
-            Ok(checked)
-        } else {
-            Err(Error::ChainBroken {
-                version: child.version,
-                parent: 0,
-            })
+            older.push(manifest);
         }
     }
 }
@@ -165,7 +179,42 @@ impl VerifiedManifest {
 /// the bytes. A publication that was cut short after its manifest appeared is completed here.
 pub fn open_table(home: &Home, keyring: &Keyring, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
     let register = Register::of(home, keyring);
-    let (record, folder) = find(&register, policy, target)?;
+    loop {
+        let (record, folder) = find(&register, policy, target)?;
+        let (id, committed) = (record.id, record.committed);
+        let opened = open_record(&register, keyring, policy, record, folder);
+        // A version that was published between two looks is no attack: what the register says by now decides.
+        let overtaken = matches!(opened, Err(Error::VersionUnknown { .. }))
+            && register.by_id(id)?.is_some_and(|now| now.committed != committed);
+        if !overtaken {
+            return opened;
+        }
+    }
+}
+
+/// Whether there is no table at a folder: neither register nor policy knows one there, and there is no manifest in it.
+pub fn is_absent(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+    let folder = match fs::canonicalize(folder) {
+        Ok(folder) => folder,
+        Err(_) => match (folder.parent().map(fs::canonicalize), folder.file_name()) {
+            (Some(Ok(parent)), Some(name)) => parent.join(name),
+            _ => std::path::absolute(folder).map_err(Error::io("open", folder))?,
+        },
+    };
+    let named = policy
+        .tables()
+        .any(|table| table.path() == Some(&folder) && table.id().is_some());
+    let known = Register::of(home, keyring).by_path(&folder)?.is_some();
+    Ok(!named && !known && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+}
+
+fn open_record(
+    register: &Register,
+    keyring: &Keyring,
+    policy: &Policy,
+    record: TableRecord,
+    folder: PathBuf,
+) -> Result<VerifiedManifest, Error> {
     if let Some(want) = policy
         .table(&record.name)
         .ok()
@@ -179,7 +228,7 @@ pub fn open_table(home: &Home, keyring: &Keyring, policy: &Policy, target: &Targ
         });
     }
     let key = Arc::new(record.unwrap_key(keyring)?);
-    let record = roll_forward(&register, record, &folder)?;
+    let record = roll_forward(register, record, &folder)?;
     let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
         return Err(Error::Unfinished(record.name));
     };
@@ -288,20 +337,12 @@ pub(crate) fn version_of(name: &str) -> Option<u64> {
     (manifest_name(version) == name).then_some(version)
 }
 
-/// A manifest that was put in place but not yet committed counts, if it is the very one: all before it was done.
-fn roll_forward(register: &Register, mut record: TableRecord, folder: &Path) -> Result<TableRecord, Error> {
-    let Some((pending, Some(hash))) = record.pending.map(|pending| (pending, pending.hash)) else {
+/// Completes a publication that was cut short after its manifest appeared. One that is under way is waited for.
+fn roll_forward(register: &Register, record: TableRecord, folder: &Path) -> Result<TableRecord, Error> {
+    if record.pending.and_then(|pending| pending.hash).is_none() {
         return Ok(record);
-    };
-    let path = folder.join(MANIFEST_FOLDER).join(manifest_name(pending.version));
-    let published = disk::read(&path, MANIFEST_LIMIT)?.is_some_and(|bytes| Digest::of(&bytes) == hash);
-    if published {
-        register.update(record.id, |record| {
-            record.committed = Some(pending);
-            record.pending = None;
-        })?;
-        record.committed = Some(pending);
-        record.pending = None;
     }
-    Ok(record)
+    let mut locked = register.lock()?;
+    locked.roll_forward(record.id, folder)?;
+    locked.record(record.id).cloned()
 }

@@ -14,8 +14,9 @@ use coffer_keys::{Home, Keyring, RegisterKey, TableId, TableKey, WrappedTableKey
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Error, disk,
-    manifest::{hex_bytes, table_id},
+    Digest, Error, MANIFEST_FOLDER, disk,
+    manifest::{hex_bytes, manifest_name, table_id},
+    open::MANIFEST_LIMIT,
 };
 
 const MAGIC: &[u8] = b"CFRG\x01\x00";
@@ -126,46 +127,35 @@ impl Register {
 
     /// Enters a new table; its name must be free.
     pub(crate) fn insert(&self, record: TableRecord) -> Result<(), Error> {
-        self.change(|content| {
-            if content.tables.values().any(|table| table.name == record.name) {
-                return Err(Error::NameTaken(record.name.clone()));
-            }
-            if content.tables.values().any(|table| table.path == record.path) {
-                return Err(Error::FolderTaken(record.path.clone()));
-            }
-            content.tables.insert(record.id.to_string(), record);
-            Ok(())
-        })
-    }
-
-    /// Changes a table's record.
-    pub(crate) fn update(&self, id: TableId, change: impl FnOnce(&mut TableRecord)) -> Result<(), Error> {
-        self.change(|content| {
-            let key = id.to_string();
-            let record = content.tables.get_mut(&key).ok_or(Error::UnknownTable(key))?;
-            change(record);
-            Ok(())
-        })
+        let mut locked = self.lock()?;
+        let tables = &mut locked.content.tables;
+        if tables.values().any(|table| table.name == record.name) {
+            return Err(Error::NameTaken(record.name));
+        }
+        if tables.values().any(|table| table.path == record.path) {
+            return Err(Error::FolderTaken(record.path));
+        }
+        tables.insert(record.id.to_string(), record);
+        locked.store()
     }
 
     /// Forgets a table, and with it the key that opens its files.
     pub fn remove(&self, id: TableId) -> Result<(), Error> {
-        self.change(|content| {
-            content.tables.remove(&id.to_string());
-            Ok(())
-        })
+        let mut locked = self.lock()?;
+        locked.content.tables.remove(&id.to_string());
+        locked.store()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Content) -> Result<(), Error>) -> Result<(), Error> {
-        let lock_path = self.path.with_extension("lock");
-        let lock = File::create(&lock_path).map_err(Error::io("create", &lock_path))?;
-        lock.lock().map_err(Error::io("lock", &lock_path))?;
-        let mut content = self.load()?;
-        change(&mut content)?;
-        let text = serde_json::to_vec(&content).map_err(|error| Error::RegisterContent(error.to_string()))?;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&self.key.seal(&text)?);
-        disk::replace(&self.path, &bytes)
+    /// The register, for one who reads, decides and changes while nobody else does.
+    pub(crate) fn lock(&self) -> Result<Locked<'_>, Error> {
+        let path = self.path.with_extension("lock");
+        let lock = File::create(&path).map_err(Error::io("create", &path))?;
+        lock.lock().map_err(Error::io("lock", &path))?;
+        Ok(Locked {
+            content: self.load()?,
+            register: self,
+            _lock: lock,
+        })
     }
 
     fn load(&self) -> Result<Content, Error> {
@@ -176,5 +166,53 @@ impl Register {
         let blob = bytes.strip_prefix(MAGIC).ok_or_else(altered)?;
         let text = self.key.open(blob).map_err(|_| altered())?;
         serde_json::from_slice(&text).map_err(|error| Error::RegisterContent(error.to_string()))
+    }
+}
+
+/// The register while it is locked. Each change is stored at once.
+pub(crate) struct Locked<'a> {
+    register: &'a Register,
+    content: Content,
+    _lock: File,
+}
+
+impl Locked<'_> {
+    pub(crate) fn record(&self, id: TableId) -> Result<&TableRecord, Error> {
+        let key = id.to_string();
+        self.content.tables.get(&key).ok_or(Error::UnknownTable(key))
+    }
+
+    /// Changes a table's record, and gives it as it is then.
+    pub(crate) fn change(&mut self, id: TableId, change: impl FnOnce(&mut TableRecord)) -> Result<TableRecord, Error> {
+        let key = id.to_string();
+        let record = self.content.tables.get_mut(&key).ok_or(Error::UnknownTable(key))?;
+        change(record);
+        let record = record.clone();
+        self.store()?;
+        Ok(record)
+    }
+
+    /// A manifest that was put in place but not committed counts, if it is the very one: all before it was done. Else what
+    /// was pending died with its process, which alone could have put it there.
+    pub(crate) fn roll_forward(&mut self, id: TableId, folder: &Path) -> Result<(), Error> {
+        let Some((pending, Some(hash))) = self.record(id)?.pending.map(|pending| (pending, pending.hash)) else {
+            return Ok(());
+        };
+        let path = folder.join(MANIFEST_FOLDER).join(manifest_name(pending.version));
+        let published = disk::read(&path, MANIFEST_LIMIT)?.is_some_and(|bytes| Digest::of(&bytes) == hash);
+        self.change(id, |record| {
+            if published {
+                record.committed = Some(pending);
+            }
+            record.pending = None;
+        })
+        .map(|_| ())
+    }
+
+    fn store(&mut self) -> Result<(), Error> {
+        let text = serde_json::to_vec(&self.content).map_err(|error| Error::RegisterContent(error.to_string()))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&self.register.key.seal(&text)?);
+        disk::replace(&self.register.path, &bytes)
     }
 }

@@ -2,7 +2,7 @@
 //! run at once as the caller has cores and memory for.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{BufWriter, Read, Seek, SeekFrom},
     path::PathBuf,
     sync::Arc,
@@ -11,7 +11,7 @@ use std::{
 use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::{concat_batches, take_record_batch},
-    datatypes::SchemaRef,
+    datatypes::{Schema, SchemaRef},
 };
 use coffer_keys::{KekId, KekSet, TableId};
 use parquet::{
@@ -25,7 +25,8 @@ use parquet::{
 };
 
 use crate::{
-    Column, ColumnOrder, Digest, Error, FilePin, Manifest, RowGroupPin, disk, footer::TAIL_LEN, order::OrderWatch, pme,
+    Column, ColumnOrder, Digest, Error, FilePin, PartitionValue, RowGroupPin, disk, footer::TAIL_LEN,
+    order::OrderWatch, partition, partition_value, pme,
 };
 
 /// What a writer may be told.
@@ -49,42 +50,112 @@ impl Default for WriteOptions {
     }
 }
 
-/// Makes the files of one table. Cheap to clone and to share.
+/// A write of a table, by the files that it makes: random, and no secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WriteId([u8; 8]);
+
+impl WriteId {
+    pub(crate) fn draw() -> Result<Self, Error> {
+        let mut bytes = [0; 8];
+        coffer_sealing::fill_random(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// From the 8 bytes of a message.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 8] {
+        &self.0
+    }
+
+    /// Whether a file, by its relative path, is named as those of this write are.
+    pub fn named(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name_parts(name) == Some(*self)
+    }
+}
+
+/// The write that a data file's name tells of, if it is such a name: `part-<write><8 random bytes>.parquet`, in hex.
+pub(crate) fn name_parts(name: &str) -> Option<WriteId> {
+    let hex = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(hex, &mut bytes).ok()?;
+    bytes.first_chunk().copied().map(WriteId)
+}
+
+/// Removes a file when dropped, unless it is let go.
+#[derive(Debug)]
+pub struct FileGuard(Option<PathBuf>);
+
+impl FileGuard {
+    /// From now on the file stays.
+    pub fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for FileGuard {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            // What cannot be removed now is a leftover, as after a crash.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the files of one write of a table. Cheap to clone and to share.
 #[derive(Clone)]
 pub struct TableWriter {
     folder: PathBuf,
     table: TableId,
     columns: Arc<[Column]>,
+    partition_columns: Arc<[usize]>,
     schema: SchemaRef,
     keks: Arc<KekSet>,
+    write: WriteId,
     options: WriteOptions,
 }
 
 impl TableWriter {
-    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's.
+    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's. `partition_columns` are
+    /// positions.
     pub fn new(
         folder: PathBuf,
         table: TableId,
         columns: Vec<Column>,
+        partition_columns: Vec<usize>,
         keks: Arc<KekSet>,
+        write: WriteId,
         options: WriteOptions,
     ) -> Result<Self, Error> {
-        let manifest = Manifest {
-            table,
-            version: 0,
-            parent: None,
-            columns,
-            files: Vec::new(),
-        };
-        let schema = Arc::new(manifest.schema());
+        if partition_columns.iter().any(|at| *at >= columns.len()) {
+            return Err(Error::NoSuchColumn("of the partition".into()));
+        }
+        let fields: Vec<_> = columns.iter().map(Column::field).collect();
         Ok(Self {
             folder,
             table,
-            columns: manifest.columns.into(),
-            schema,
+            columns: columns.into(),
+            partition_columns: partition_columns.into(),
+            schema: Arc::new(Schema::new(fields)),
             keks,
+            write,
             options,
         })
+    }
+
+    /// The values of the partition columns in one row of a batch.
+    pub fn partition_of(&self, batch: &RecordBatch, row: usize) -> Result<Vec<PartitionValue>, Error> {
+        let value = |at: &usize| {
+            let (Some(column), Some(array)) = (self.columns.get(*at), batch.columns().get(*at)) else {
+                return Err(Error::NoSuchColumn("of the partition".into()));
+            };
+            partition_value(column, array.as_ref(), row)
+        };
+        self.partition_columns.iter().map(value).collect()
     }
 
     /// What batches must look like.
@@ -92,9 +163,27 @@ impl TableWriter {
         &self.schema
     }
 
-    /// Begins a file.
+    /// Begins a file of a table without partitions.
     pub fn file(&self) -> Result<FileWriter, Error> {
-        let name = format!("part-{}.parquet", disk::random_hex::<16>()?);
+        self.file_of(Vec::new())
+    }
+
+    /// Begins a file whose rows all have these values in the partition columns.
+    pub fn file_of(&self, partition: Vec<PartitionValue>) -> Result<FileWriter, Error> {
+        if partition.len() != self.partition_columns.len() {
+            return Err(Error::BatchSchema("the partition's values".into()));
+        }
+        let partitioned = self.partition_columns.iter().filter_map(|at| self.columns.get(*at));
+        let inner = partition::folders(partitioned.zip(&partition));
+        if !inner.is_empty() {
+            let folder = self.folder.join(&inner);
+            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        }
+        let name = format!(
+            "{inner}part-{}{}.parquet",
+            hex::encode(self.write.0),
+            disk::random_hex::<8>()?
+        );
         let path = self.folder.join(&name);
         let mut aad_prefix = vec![0; 16];
         coffer_sealing::fill_random(&mut aad_prefix)?;
@@ -105,6 +194,7 @@ impl TableWriter {
             .create_new(true)
             .open(&path)
             .map_err(Error::io("create", &path))?;
+        let guard = FileGuard(Some(path.clone()));
         let writer = ArrowWriter::try_new_with_options(
             BufWriter::with_capacity(1 << 20, file),
             Arc::clone(&self.schema),
@@ -114,8 +204,10 @@ impl TableWriter {
         )?;
         Ok(FileWriter {
             writer,
+            guard,
             name,
             path,
+            partition,
             aad_prefix,
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
@@ -151,11 +243,13 @@ impl TableWriter {
     }
 }
 
-/// One file being written. Dropped before [`FileWriter::finish`], it leaves a file that no manifest names.
+/// One file being written. Dropped before [`FileWriter::finish`], it is removed.
 pub struct FileWriter {
     writer: ArrowWriter<BufWriter<File>>,
+    guard: FileGuard,
     name: String,
     path: PathBuf,
+    partition: Vec<PartitionValue>,
     aad_prefix: Vec<u8>,
     schema: SchemaRef,
     options: WriteOptions,
@@ -200,6 +294,23 @@ impl FileWriter {
         Ok(self.writer.flush()?)
     }
 
+    /// Bytes that the unwritten row group takes in memory.
+    pub fn memory(&self) -> usize {
+        self.writer.memory_size().saturating_add(self.waiting_bytes)
+    }
+
+    /// About as many bytes as the file would have if it ended now.
+    pub fn size(&self) -> usize {
+        self.writer
+            .bytes_written()
+            .saturating_add(self.writer.in_progress_size())
+    }
+
+    /// The values of the partition columns in all its rows.
+    pub fn partition(&self) -> &[PartitionValue] {
+        &self.partition
+    }
+
     /// Rows so far.
     pub fn rows(&self) -> usize {
         let flushed: i64 = self
@@ -236,7 +347,14 @@ impl FileWriter {
     }
 
     /// Completes the file and makes it durable.
-    pub fn finish(mut self) -> Result<WrittenFile, Error> {
+    pub fn finish(self) -> Result<WrittenFile, Error> {
+        let (written, guard) = self.finish_guarded()?;
+        guard.keep();
+        Ok(written)
+    }
+
+    /// The same for one who may give it up yet.
+    pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard), Error> {
         self.encode_shuffled()?;
         let metadata = self.writer.finish()?;
         let buffer = self.writer.inner_mut();
@@ -253,11 +371,13 @@ impl FileWriter {
             footer_sha256: Digest::of(&footer),
             row_groups: row_groups(&metadata),
             column_bytes: column_bytes(&metadata, self.schema.fields().len()),
+            partition: self.partition,
         };
-        Ok(WrittenFile {
+        let written = WrittenFile {
             pin,
             order: self.watch.finish(),
-        })
+        };
+        Ok((written, self.guard))
     }
 }
 

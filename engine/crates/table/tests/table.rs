@@ -9,8 +9,8 @@ use std::{
 use arrow::{array::*, datatypes::Schema};
 use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
 use coffer_table::{
-    Error, FileReader, Manifest, NewTable, SparkType, Target, VerifiedManifest, WriteOptions, convert, footer,
-    manifest_name, open_table, parse_ddl, verify,
+    Error, FileReader, Manifest, NewColumns, SparkType, TableWrite, Target, VerifiedManifest, WriteOptions, clean,
+    convert, footer, manifest_name, open_table, parse_ddl, verify,
 };
 
 struct Owner {
@@ -42,15 +42,18 @@ impl Owner {
         }
     }
 
-    fn begin(&self, name: &str, ddl: &str) -> Result<NewTable, Error> {
-        let columns = parse_ddl(ddl).unwrap();
-        NewTable::begin(
+    fn begin(&self, name: &str, ddl: &str) -> Result<TableWrite, Error> {
+        let new = NewColumns {
+            columns: parse_ddl(ddl).unwrap(),
+            ..NewColumns::default()
+        };
+        TableWrite::create(
             &self.home,
             &self.keyring,
             &self.policy,
             name,
             &self.root.join(name),
-            columns,
+            new,
         )
     }
 
@@ -298,7 +301,7 @@ fn file_missing_cut_swapped_plain_or_extra() {
     let report = verify::verify(&table, true, |_| ()).unwrap();
     assert_eq!((report.findings.len(), report.extra.len()), (0, 1));
     assert!(
-        verify::clean(&table, &report).unwrap().is_empty(),
+        clean::clean(&owner.home, &table).unwrap().removed.is_empty(),
         "only leftovers of ours are removed"
     );
 }
@@ -439,14 +442,17 @@ fn interrupted_before_the_manifest() {
     let table = owner.begin("t", "a BIGINT").unwrap();
     let folder = table.folder().to_owned();
     let file = table.writer(WriteOptions::default()).unwrap().file().unwrap();
-    drop(file);
+    std::mem::forget(file);
     drop(table);
     assert!(matches!(owner.open("t"), Err(Error::Unfinished(_))));
     assert!(matches!(owner.open_path(&folder), Err(Error::Unfinished(_))));
     let register = coffer_table::Register::of(&owner.home, &owner.keyring);
     let record = register.by_name("t").unwrap().unwrap();
-    assert_eq!(verify::unfinished_files(&record).unwrap().len(), 1);
-    assert_eq!(verify::clean_unfinished(&register, &record).unwrap().len(), 1);
+    assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
+    assert_eq!(
+        clean::clean_unfinished(&owner.home, &register, &record).unwrap().len(),
+        1
+    );
     assert!(!folder.exists());
     owner.numbers("t", &[&[1]]);
 }

@@ -80,3 +80,42 @@ pub(super) fn record_table(
     file::parse(&edited, path)?;
     durable::replace(path, edited.as_bytes()).map_err(failed)
 }
+
+pub(super) fn forget_table(path: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
+    let failed = |source| PolicyError::Io {
+        path: path.to_path_buf(),
+        source,
+    };
+    let invalid = |reason: String| PolicyError::Syntax {
+        path: path.to_path_buf(),
+        reason,
+    };
+    let _lock = durable::lock(path).map_err(failed)?;
+    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
+    let policy = file::parse(&text, path)?;
+    if policy.table(name).ok().and_then(super::TablePolicy::id) != Some(id) {
+        return Ok(());
+    }
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| invalid(error.to_string()))?;
+    let tables = document.get_mut("tables").and_then(Item::as_table_like_mut);
+    let Some(tables) = tables else {
+        return Ok(());
+    };
+    let empty = match tables.get_mut(name).and_then(Item::as_table_like_mut) {
+        Some(entry) => {
+            for key in ["id", "path", "master"] {
+                entry.remove(key);
+            }
+            entry.is_empty()
+        }
+        None => false,
+    };
+    if empty {
+        tables.remove(name);
+    }
+    let edited = document.to_string();
+    file::parse(&edited, path)?;
+    durable::replace(path, edited.as_bytes()).map_err(failed)
+}

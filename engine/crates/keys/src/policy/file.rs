@@ -63,7 +63,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
     })?;
     let folder = origin.parent().unwrap_or(Path::new(""));
     let protection = match &document.defaults.protection {
-        Some(written) => protection("[defaults]", written)?,
+        Some(written) => protection("[defaults]", written, Protection::is_supported)?,
         None => Protection::Tee,
     };
     let master = document.defaults.master.unwrap_or_else(|| FIRST_MASTER.to_string());
@@ -108,7 +108,12 @@ fn table(
         .map(|(column, written)| {
             Ok((
                 column.clone(),
-                protection(&format!("table {name:?}, column {column:?}"), written)?,
+                // Whether it is a partition column, the data will say.
+                protection(
+                    &format!("table {name:?}, column {column:?}"),
+                    written,
+                    Protection::is_for_partitions,
+                )?,
             ))
         })
         .collect::<Result<_, PolicyError>>()?;
@@ -131,7 +136,7 @@ pub(super) fn check_name(name: &str) -> Result<(), PolicyError> {
     Ok(())
 }
 
-fn protection(place: &str, written: &OneOrMore) -> Result<Protection, PolicyError> {
+fn protection(place: &str, written: &OneOrMore, usable: fn(Protection) -> bool) -> Result<Protection, PolicyError> {
     let names = match written {
         OneOrMore::One(name) => std::slice::from_ref(name),
         OneOrMore::More(names) => names.as_slice(),
@@ -142,7 +147,7 @@ fn protection(place: &str, written: &OneOrMore) -> Result<Protection, PolicyErro
             place: place.to_string(),
             name: name.clone(),
         })?;
-        if !protection.is_supported() {
+        if !usable(protection) {
             return Err(PolicyError::NotYet {
                 place: place.to_string(),
                 protection,

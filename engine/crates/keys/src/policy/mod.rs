@@ -63,9 +63,14 @@ impl Protection {
         }
     }
 
-    /// Whether this version can store and query it.
+    /// Whether this version can store and query any column so.
     pub fn is_supported(self) -> bool {
         matches!(self, Protection::Tee)
+    }
+
+    /// Whether a partition column may have it: `plain` puts the value into the files' paths.
+    pub fn is_for_partitions(self) -> bool {
+        matches!(self, Protection::Tee | Protection::Plain)
     }
 
     fn from_name(name: &str) -> Option<Self> {
@@ -122,6 +127,17 @@ impl Policy {
     /// are. An entry that says otherwise is an error.
     pub fn record_table(file: &Path, name: &str, id: TableId, path: &Path, master: &str) -> Result<(), PolicyError> {
         edit::record_table(file, name, id, path, master)
+    }
+
+    /// Takes a table's id, path and master out of the policy file; what it says of columns stays, for a new table of that
+    /// name. An entry with another id, and a table without an entry, is left alone.
+    pub fn forget_table(file: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
+        edit::forget_table(file, name, id)
+    }
+
+    /// Errors when a table cannot have this name.
+    pub fn check_name(name: &str) -> Result<(), PolicyError> {
+        file::check_name(name)
     }
 
     /// All tables, in order of their names.
@@ -222,6 +238,20 @@ impl TablePolicy {
     /// A column's protection.
     pub fn protection(&self, column: &str) -> Protection {
         self.columns.get(column).copied().unwrap_or(self.default)
+    }
+
+    /// A column's protection, if a column that is or is not a partition column can have it in this version.
+    pub fn usable_protection(&self, column: &str, partition: bool) -> Result<Protection, PolicyError> {
+        let protection = self.protection(column);
+        let usable = protection.is_supported() || (partition && protection.is_for_partitions());
+        if usable {
+            Ok(protection)
+        } else {
+            Err(PolicyError::NotYet {
+                place: format!("table {:?}, column {column:?}", self.name),
+                protection,
+            })
+        }
     }
 
     /// Errors when the policy names a column that the data does not have: a misspelt column would else silently get the

@@ -1,0 +1,233 @@
+//! What lies in a table's folder beside the files of its newest version, and clearing it away.
+//!
+//! Two kinds are removed: *leftovers*, in the form of names that writers give, which no version names; and *superseded* files, which only
+//! older versions name. Never while someone may want them: leftovers stay while the table is being written, superseded
+//! files while a running program has it open (see [`Lease`]). Files in any other form are reported, and never touched.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use coffer_keys::{Home, TableId};
+
+use crate::{
+    Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest, WriteId, disk, open::version_of,
+    writer::name_parts,
+};
+
+/// Folders below each other at most: one for each plain partition column.
+const DEPTH: usize = 64;
+
+/// Files in a table's folder that the newest version does not name. Paths are relative to it.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// That no version names.
+    pub extra: Vec<PathBuf>,
+    /// That older versions name, with the newest version that does.
+    pub superseded: Vec<(PathBuf, u64)>,
+}
+
+/// What cleaning did.
+#[derive(Debug, Default)]
+pub struct Cleaned {
+    /// Removed files.
+    pub removed: Vec<PathBuf>,
+    /// Leftovers stayed because the table is being written.
+    pub writing: bool,
+    /// Superseded files stayed because a running program has the table open.
+    pub reading: bool,
+}
+
+/// Looks what there is. Of older versions only those are known whose manifests are kept and sound.
+pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
+    let known: HashSet<&str> = table.manifest().files.iter().map(|file| file.path.as_str()).collect();
+    // A broken chain is a finding of its own; what only it could explain counts as extra.
+    let older = table.older().unwrap_or_default();
+    let mut old: BTreeMap<&str, u64> = BTreeMap::new();
+    for manifest in &older {
+        for file in &manifest.files {
+            old.entry(&file.path).or_insert(manifest.version);
+        }
+    }
+    let mut found = Beside::default();
+    for path in walk(table.folder())? {
+        let text = path.to_str();
+        if let Some(version) = path
+            .strip_prefix(MANIFEST_FOLDER)
+            .ok()
+            .map(|name| name.to_str().and_then(version_of))
+        {
+            if !version.is_some_and(|version| (1..=table.manifest().version).contains(&version)) {
+                found.extra.push(path);
+            }
+        } else if text.is_some_and(|text| known.contains(text)) {
+        } else if let Some(version) = text.and_then(|text| old.get(text)) {
+            found.superseded.push((path, *version));
+        } else {
+            found.extra.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes leftovers and superseded files, as far as nobody may want them.
+pub fn clean(home: &Home, table: &VerifiedManifest) -> Result<Cleaned, Error> {
+    let id = table.manifest().table;
+    let mut cleaned = Cleaned::default();
+    // Looked at only under the lease: a write that was published just before named its files by then.
+    match Lease::alone(home, id, Use::Writing)? {
+        None => cleaned.writing = true,
+        Some(_lease) => {
+            let extra = beside(table)?.extra;
+            cleaned.removed.extend(remove_leftovers(table.folder(), &extra)?);
+        }
+    }
+    match Lease::alone(home, id, Use::Reading)? {
+        None => cleaned.reading = !beside(table)?.superseded.is_empty(),
+        Some(_lease) => {
+            for (path, _) in beside(table)?.superseded {
+                remove(table.folder(), &path)?;
+                cleaned.removed.push(path);
+            }
+        }
+    }
+    remove_empty_folders(table.folder(), &cleaned.removed);
+    Ok(cleaned)
+}
+
+/// What a table that was never finished left in its folder.
+pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+    walk(&record.path)
+}
+
+/// Clears away a table that was never finished: its leftovers, its folder if then empty, and its record. A table with a
+/// committed version is left alone, and so is one that is being written.
+pub fn clean_unfinished(home: &Home, register: &Register, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+    let Some(_lease) = Lease::alone(home, record.id, Use::Writing)? else {
+        return Err(Error::BeingWritten(record.name.clone()));
+    };
+    clear_away(register, record)
+}
+
+/// The same by the writer itself.
+pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+    let record = register
+        .by_id(record.id)?
+        .ok_or_else(|| Error::UnknownTable(record.name.clone()))?;
+    if record.committed.is_some() {
+        return Err(Error::NameTaken(record.name));
+    }
+    let removed = remove_leftovers(&record.path, &unfinished_files(&record)?)?;
+    remove_empty_folders(&record.path, &removed);
+    // Not empty means that somebody else's files are there; they stay, and so does the folder.
+    let _ = fs::remove_dir(record.path.join(MANIFEST_FOLDER));
+    let _ = fs::remove_dir(&record.path);
+    register.remove(record.id)?;
+    Ok(removed)
+}
+
+/// Forgets a table whose folder is gone or holds no manifest any more: its files can then never be read again.
+pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, Error> {
+    let record = register.by_id(id)?.ok_or_else(|| Error::UnknownTable(id.to_string()))?;
+    if crate::open::newest_version(&record.path.join(MANIFEST_FOLDER))?.is_some() {
+        return Err(Error::StillThere(record.path));
+    }
+    register.remove(id)?;
+    Ok(record)
+}
+
+/// Removes the files of one write but those to be kept.
+pub(crate) fn remove_written(folder: &Path, write: WriteId, keep: &HashSet<&str>) -> Result<Vec<PathBuf>, Error> {
+    let mut removed = Vec::new();
+    for path in walk(folder)? {
+        let ours = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(name_parts)
+            .is_some_and(|id| id == write);
+        if ours && !path.to_str().is_some_and(|text| keep.contains(text)) {
+            remove(folder, &path)?;
+            removed.push(path);
+        }
+    }
+    remove_empty_folders(folder, &removed);
+    Ok(removed)
+}
+
+fn remove_leftovers(folder: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut removed = Vec::new();
+    for file in files.iter().filter(|file| is_leftover(file)) {
+        remove(folder, file)?;
+        removed.push(file.clone());
+    }
+    Ok(removed)
+}
+
+fn remove(folder: &Path, file: &Path) -> Result<(), Error> {
+    let path = folder.join(file);
+    match fs::remove_file(&path) {
+        // Its writer was faster.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(Error::io("remove", &path)),
+    }
+}
+
+/// Whether a file has the form of those that interrupted writers leave.
+fn is_leftover(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+        return false;
+    };
+    let temporary = name.strip_prefix(disk::TEMPORARY);
+    name_parts(name).is_some()
+        || temporary.is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Partition folders that held nothing else.
+fn remove_empty_folders(folder: &Path, removed: &[PathBuf]) {
+    let mut folders = BTreeSet::new();
+    for file in removed {
+        folders.extend(file.ancestors().skip(1).filter(|inner| !inner.as_os_str().is_empty()));
+    }
+    // The innermost first; one that is not empty stays.
+    for inner in folders.into_iter().rev() {
+        if inner != Path::new(MANIFEST_FOLDER) {
+            let _ = fs::remove_dir(folder.join(inner));
+        }
+    }
+}
+
+/// All files below a folder, relative to it, in order. Links are not followed.
+fn walk(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    let mut folders = vec![(PathBuf::new(), 0_usize)];
+    while let Some((inner, depth)) = folders.pop() {
+        for (name, is_folder) in names(&folder.join(&inner))? {
+            let path = inner.join(name);
+            if is_folder && depth < DEPTH {
+                folders.push((path, depth.saturating_add(1)));
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn names(folder: &Path) -> Result<Vec<(OsString, bool)>, Error> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("read", folder)(error)),
+    };
+    entries
+        .map(|entry| {
+            let entry = entry?;
+            Ok((entry.file_name(), entry.file_type()?.is_dir()))
+        })
+        .map(|entry: std::io::Result<_>| entry.map_err(Error::io("read", folder)))
+        .collect()
+}

@@ -1,0 +1,376 @@
+//! Writing a table: a new one from its key to its published manifest, or the next version of one.
+//!
+//! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
+//! what readers get. See [`publish`](crate::publish) for the one step that changes that.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use coffer_keys::{Home, KekSet, Keyring, Policy, Protection, TableId, TableKey, TablePolicy};
+
+use crate::{
+    Column, Error, FilePin, Lease, Manifest, PartitionValue, Register, SparkType, TableRecord, TableWriter, Use,
+    VerifiedManifest, Version, WriteId, WriteOptions, clean, manifest::check_names, partition, publish,
+};
+
+/// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
+#[derive(Debug, Clone, Default)]
+pub struct NewColumns {
+    /// In order.
+    pub columns: Vec<(String, SparkType, bool)>,
+    /// In order; may be empty.
+    pub partitioned_by: Vec<String>,
+}
+
+/// How the next version of a table differs from the one before.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// The new files come behind the old ones.
+    Append,
+    /// The new files alone.
+    Overwrite,
+    /// Files of the partitions that new files belong to are replaced.
+    OverwritePartitions,
+    /// Files with all of these values, by the name of their partition column, are replaced.
+    OverwriteWhere(Vec<(String, PartitionValue)>),
+    /// The new files alone, and other columns.
+    Replace(NewColumns),
+}
+
+/// A version of a table that is being written and does not count yet.
+pub struct TableWrite {
+    pub(crate) register: Register,
+    pub(crate) record: TableRecord,
+    pub(crate) key: Arc<TableKey>,
+    keks: Arc<KekSet>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) partition_columns: Vec<u32>,
+    pub(crate) last_column_id: u32,
+    pub(crate) parent: Option<Parent>,
+    id: WriteId,
+    _lease: Lease,
+}
+
+/// The version that a write follows.
+pub(crate) struct Parent {
+    pub(crate) version: Version,
+    manifest: Arc<Manifest>,
+    change: Change,
+}
+
+impl TableWrite {
+    /// Begins a table: checks its columns against the policy, makes the folder (which must be empty or absent) and its key,
+    /// and enters it as pending.
+    pub fn create(
+        home: &Home,
+        keyring: &Keyring,
+        policy: &Policy,
+        name: &str,
+        folder: &Path,
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        Policy::check_name(name)?;
+        let rules = rules(policy, name);
+        let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
+        let register = Register::of(home, keyring);
+        if let Some(known) = register.by_name(name)? {
+            return Err(match known.committed {
+                Some(_) => Error::NameTaken(name.to_owned()),
+                None => Error::Unfinished(name.to_owned()),
+            });
+        }
+        // An id that the policy has already is that of a table elsewhere: it cannot be given to a new one.
+        if let Some(id) = rules.id() {
+            return Err(Error::PolicyHasId {
+                name: name.to_owned(),
+                id,
+            });
+        }
+        let key = TableKey::generate(TableId::draw()?)?;
+        let wrapped = keyring.wrap(rules.master(), &key)?;
+        let lease = Lease::shared(home, key.table(), Use::Writing)?;
+        let path = empty_folder(folder)?;
+        let keks = keks(&key, &columns)?;
+        let record = TableRecord::begin(name.to_owned(), path, &wrapped);
+        register.insert(record.clone())?;
+        Ok(Self {
+            register,
+            record,
+            key: Arc::new(key),
+            keks: Arc::new(keks),
+            last_column_id: last_id(&columns),
+            columns,
+            partition_columns,
+            parent: None,
+            id: WriteId::draw()?,
+            _lease: lease,
+        })
+    }
+
+    /// Begins the version after this one. The policy must still say of every column what it said when the column was made.
+    pub fn next(
+        home: &Home,
+        keyring: &Keyring,
+        policy: &Policy,
+        parent: &VerifiedManifest,
+        change: Change,
+    ) -> Result<Self, Error> {
+        let manifest = parent.manifest_arc();
+        let rules = rules(policy, parent.name());
+        let (columns, partition_columns) = match &change {
+            Change::Replace(new) => by_policy(&rules, new.clone(), &manifest.columns, manifest.last_column_id())?,
+            _ => {
+                check_unchanged(&rules, &manifest)?;
+                (manifest.columns.clone(), manifest.partition_columns.clone())
+            }
+        };
+        if let Change::OverwriteWhere(values) = &change {
+            check_where(&manifest, values)?;
+        }
+        let key = parent.key();
+        let mut record = parent.record().clone();
+        record.path = parent.folder().to_owned();
+        Ok(Self {
+            register: Register::of(home, keyring),
+            keks: Arc::new(keks(&key, &columns)?),
+            last_column_id: manifest.last_column_id().max(last_id(&columns)),
+            columns,
+            partition_columns,
+            parent: Some(Parent {
+                version: Version {
+                    version: manifest.version,
+                    hash: Some(parent.hash()),
+                },
+                manifest,
+                change,
+            }),
+            id: WriteId::draw()?,
+            _lease: Lease::shared(home, record.id, Use::Writing)?,
+            record,
+            key,
+        })
+    }
+
+    /// The table.
+    pub fn table(&self) -> TableId {
+        self.record.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// The table's columns, with ids and protections.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Positions of the partition columns.
+    pub fn partition_columns(&self) -> Vec<usize> {
+        let position = |id: &u32| self.columns.iter().position(|column| column.id == *id);
+        self.partition_columns.iter().filter_map(position).collect()
+    }
+
+    /// The table's folder, canonical.
+    pub fn folder(&self) -> &Path {
+        &self.record.path
+    }
+
+    /// The number that the version will have.
+    pub fn version(&self) -> u64 {
+        self.parent
+            .as_ref()
+            .map_or(1, |parent| parent.version.version.saturating_add(1))
+    }
+
+    /// What the names of its files begin with.
+    pub fn id(&self) -> WriteId {
+        self.id
+    }
+
+    /// The KEKs of all columns and the footer.
+    pub fn keks(&self) -> &Arc<KekSet> {
+        &self.keks
+    }
+
+    /// Writes the version's files, here.
+    pub fn writer(&self, options: WriteOptions) -> Result<TableWriter, Error> {
+        TableWriter::new(
+            self.record.path.clone(),
+            self.record.id,
+            self.columns.clone(),
+            self.partition_columns(),
+            Arc::clone(&self.keks),
+            self.id,
+            options,
+        )
+    }
+
+    /// Publishes the version with these new files, in this order. Where that fails before it can have come about, the write
+    /// is given up.
+    pub fn publish(self, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
+        let mut placing = false;
+        let published = publish::publish(&self, files, &mut placing);
+        if published.is_err() && !placing {
+            // What cannot be removed now, `verify --clean` removes.
+            let _ = self.abandon();
+        }
+        published
+    }
+
+    /// Gives the write up: removes its files, and a table that was to be new.
+    pub fn abandon(self) -> Result<(), Error> {
+        if self.parent.is_none() {
+            return clean::clear_away(&self.register, &self.record).map(|_| ());
+        }
+        clean::remove_written(&self.record.path, self.id, &HashSet::new()).map(|_| ())
+    }
+
+    /// Removes files of this write that the published version does not name: of attempts that were not chosen.
+    pub fn remove_strays(folder: &Path, id: WriteId, published: &Manifest) -> Result<Vec<PathBuf>, Error> {
+        let keep = published.files.iter().map(|file| file.path.as_str()).collect();
+        clean::remove_written(folder, id, &keep)
+    }
+
+    /// All files of the version, given those that are new.
+    pub(crate) fn files(&self, new: Vec<FilePin>) -> Vec<FilePin> {
+        let Some(Parent { manifest, change, .. }) = &self.parent else {
+            return new;
+        };
+        let written: HashSet<&[PartitionValue]> = new.iter().map(|file| file.partition.as_slice()).collect();
+        let stays = |file: &&FilePin| match change {
+            Change::Append => true,
+            Change::Overwrite | Change::Replace(_) => false,
+            // Of a table without partitions all rows are one partition; without new rows none is overwritten.
+            Change::OverwritePartitions => !written.contains(file.partition.as_slice()),
+            Change::OverwriteWhere(values) => !self.matches(file, values),
+        };
+        let mut files: Vec<FilePin> = manifest.files.iter().filter(stays).cloned().collect();
+        drop(written);
+        files.extend(new);
+        files
+    }
+
+    fn matches(&self, file: &FilePin, values: &[(String, PartitionValue)]) -> bool {
+        let columns = self.partition_columns();
+        values.iter().all(|(name, value)| {
+            columns
+                .iter()
+                .zip(&file.partition)
+                .any(|(at, held)| self.columns.get(*at).is_some_and(|column| column.name == *name) && held == value)
+        })
+    }
+}
+
+fn rules(policy: &Policy, name: &str) -> TablePolicy {
+    policy
+        .table(name)
+        .cloned()
+        .unwrap_or_else(|_| policy.unnamed_table(name))
+}
+
+/// Columns with ids and protections, after the policy said yes to each. A column that was there before keeps its id, and
+/// with it its KEK, if type and protection are the same; ids of others are never used again.
+fn by_policy(
+    rules: &TablePolicy,
+    new: NewColumns,
+    before: &[Column],
+    last: u32,
+) -> Result<(Vec<Column>, Vec<u32>), Error> {
+    check_names(new.columns.iter().map(|(name, _, _)| name.as_str()))?;
+    rules.check_columns(new.columns.iter().map(|(name, _, _)| name.as_str()))?;
+    let mut last = last;
+    let mut columns = Vec::with_capacity(new.columns.len());
+    for (name, kind, nullable) in new.columns {
+        let protection = rules
+            .usable_protection(&name, new.partitioned_by.contains(&name))?
+            .to_string();
+        let same = |column: &&Column| column.name == name && column.kind == kind && column.protection == protection;
+        let id = match before.iter().find(same) {
+            Some(column) => column.id,
+            None => {
+                last = last.checked_add(1).ok_or(Error::Limit("number of columns"))?;
+                last
+            }
+        };
+        columns.push(Column {
+            id,
+            name,
+            kind,
+            nullable,
+            protection,
+        });
+    }
+    let mut partitions = Vec::with_capacity(new.partitioned_by.len());
+    for name in &new.partitioned_by {
+        let column = columns
+            .iter()
+            .find(|column| column.name == *name)
+            .ok_or_else(|| Error::NoSuchColumn(name.clone()))?;
+        if !partition::can_partition(column.kind) {
+            return Err(Error::PartitionType(name.clone()));
+        }
+        if partitions.contains(&column.id) {
+            return Err(Error::DuplicateColumn(name.clone()));
+        }
+        partitions.push(column.id);
+    }
+    if !columns.is_empty() && partitions.len() == columns.len() {
+        return Err(Error::OnlyPartitions);
+    }
+    Ok((columns, partitions))
+}
+
+fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error> {
+    rules.check_columns(manifest.columns.iter().map(|column| column.name.as_str()))?;
+    for column in &manifest.columns {
+        let wanted: Protection = rules.protection(&column.name);
+        if wanted.name() != column.protection {
+            return Err(Error::ProtectionChanged {
+                column: column.name.clone(),
+                stored: column.protection.clone(),
+                policy: wanted.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_where(manifest: &Manifest, values: &[(String, PartitionValue)]) -> Result<(), Error> {
+    for (name, _) in values {
+        let column = manifest.column(name).ok_or_else(|| Error::NoSuchColumn(name.clone()))?;
+        if !manifest.partition_columns.contains(&column.id) {
+            return Err(Error::NotAPartition(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn last_id(columns: &[Column]) -> u32 {
+    columns.iter().map(|column| column.id).max().unwrap_or(0)
+}
+
+fn keks(key: &TableKey, columns: &[Column]) -> Result<KekSet, Error> {
+    let mut keks = KekSet::new();
+    keks.insert(key.footer_kek()?);
+    for column in columns {
+        keks.insert(key.kek(column.id())?);
+    }
+    Ok(keks)
+}
+
+fn empty_folder(folder: &Path) -> Result<PathBuf, Error> {
+    fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+    let path = fs::canonicalize(folder).map_err(Error::io("open", folder))?;
+    let mut entries = fs::read_dir(&path).map_err(Error::io("read", &path))?;
+    if entries.next().is_some() {
+        Err(Error::FolderTaken(path))
+    } else {
+        Ok(path)
+    }
+}

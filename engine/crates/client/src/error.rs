@@ -203,6 +203,15 @@ pub enum ClientError {
     /// Sealing failed here.
     #[error("sealing failed: {0}")]
     Sealing(#[from] coffer_sealing::Error),
+    /// No write of this number was begun, or it is over.
+    #[error("there is no write {0}: it was published or given up")]
+    WriteUnknown(u32),
+    /// A column of a new table has a type that no sealed table can hold.
+    #[error("column `{0}` has a type that a sealed table cannot hold")]
+    ColumnType(String),
+    /// What an engine says that it wrote cannot be so.
+    #[error("a written file cannot be published: {0}")]
+    WrittenFile(&'static str),
     /// The answer would be over the protocol's limit.
     #[error("the answer is too long for one message")]
     AnswerTooLong,
@@ -221,6 +230,7 @@ impl ClientError {
             Self::ClusterDeployMode => "cluster_deploy_mode",
             Self::Keyring(_) => "keyring",
             Self::Policy(_) => "policy",
+            Self::Table(coffer_table::Error::Conflict { .. }) => "write_conflict",
             Self::Table(_) => "table",
             Self::Unlisted(_) => "unverified_input",
             Self::ChallengeExpired => "challenge_expired",
@@ -250,6 +260,9 @@ impl ClientError {
             Self::Spark { class, .. } => class,
             Self::Opening(_) => "opening",
             Self::Sealing(_) => "sealing",
+            Self::WriteUnknown(_) => "write_unknown",
+            Self::ColumnType(_) => "column_type",
+            Self::WrittenFile(_) => "written_file",
             Self::AnswerTooLong => "answer_too_long",
             Self::Panicked => "internal",
         }
@@ -289,6 +302,8 @@ impl ClientError {
                 "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
             }
             Self::SessionUnknown => "the query's session has ended: run the query again",
+            Self::WriteUnknown(_) => "run the command again",
+            Self::ColumnType(_) => "cast it to a flat type: no nested types, intervals, times of day or VOID",
             Self::AnswerTooLong => "read the result in parts, or write it to a table",
             _ => "",
         };
@@ -306,7 +321,23 @@ impl ClientError {
 }
 
 fn table_hint(error: &coffer_table::Error) -> &'static str {
-    use coffer_table::Fault;
+    use coffer_table::{Error, Fault};
+    match error {
+        Error::Conflict { .. } => return "nothing was written; run it again",
+        Error::NameTaken(_) => {
+            return "drop the table or choose another name; coffer keys forget removes one whose files are gone";
+        }
+        Error::FolderTaken(_) => return "choose another folder, or empty this one",
+        Error::Unfinished(_) => return "coffer verify --clean removes what is left of it; then run this again",
+        Error::ProtectionChanged { .. } => {
+            return "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)";
+        }
+        Error::PartitionType(_) => return "use booleans, whole numbers, decimals, strings, dates or timestamps",
+        Error::FileMissing(_) | Error::FileSize { .. } => {
+            return "engines, driver and readers must see the same storage at the same path; if they do, run coffer verify";
+        }
+        _ => {}
+    }
     match error.fault() {
         Fault::Caller => "check the path or name, and that this home's keyring made the table (coffer inspect)",
         Fault::Host => "the table's files were altered, lost or rolled back; run coffer verify, and restore them",

@@ -1,7 +1,7 @@
 //! The client engine: the half of Coffer that runs on the trusted site, beside the Spark driver.
 //!
 //! It alone holds keyring, policy and register. For the driver's JVM, which holds no key, it verifies engines and releases
-//! keys to them, opens tables, checks and seals whole stages, accepts commit records, and opens results. It parses what
+//! keys to them, opens tables, checks and seals whole stages, accepts commit records, opens results, and publishes what was written. It parses what
 //! executors send (sealed streams, commit records, errors) so that the JVM need not.
 //!
 //! What it is not: it reads no table file, runs no fragment over table data (only the finish of a result, over rows that are
@@ -24,6 +24,7 @@ mod service;
 mod session;
 mod stage;
 mod tables;
+mod writes;
 
 pub use coverage::CoverageError;
 pub use error::ClientError;

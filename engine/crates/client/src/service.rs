@@ -9,12 +9,13 @@ use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
 };
-use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy};
+use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy, TableId};
 use coffer_proto::wire::{
     ClientMessage, EndSession, ErrorDetail, ErrorOpened, Hello, MetricsOpened, NewSession, NodeMetrics, OpenError,
     OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
+use coffer_table::{Lease, TableWrite};
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -47,6 +48,11 @@ pub(crate) struct Inner {
     sessions: HashMap<SessionId, Shared>,
     pub(crate) ended: VecDeque<SessionId>,
     pub(crate) tables: Vec<Arc<Opened>>,
+    /// While this process lives, files of the versions it opened are not cleaned away.
+    pub(crate) leases: HashMap<TableId, Lease>,
+    /// Begun and not over, by number.
+    pub(crate) writes: HashMap<u32, Arc<TableWrite>>,
+    pub(crate) last_write: u32,
 }
 
 /// What goes back.
@@ -123,6 +129,22 @@ impl Service {
             ClientMessage::OpenMetrics => reply(
                 ClientMessage::MetricsOpened,
                 &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
+            ),
+            ClientMessage::BeginWrite => reply(
+                ClientMessage::WriteBegun,
+                &self.begin_write(&decode(message, "BEGIN_WRITE")?)?,
+            ),
+            ClientMessage::PublishWrite => reply(
+                ClientMessage::WritePublished,
+                &self.publish_write(&decode(message, "PUBLISH_WRITE")?)?,
+            ),
+            ClientMessage::AbortWrite => reply(
+                ClientMessage::WriteAborted,
+                &self.abort_write(&decode(message, "ABORT_WRITE")?)?,
+            ),
+            ClientMessage::DropTable => reply(
+                ClientMessage::TableDropped,
+                &self.drop_table(&decode(message, "DROP_TABLE")?)?,
             ),
             ClientMessage::EndSession => reply(
                 ClientMessage::SessionEnded,

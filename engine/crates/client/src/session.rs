@@ -21,6 +21,8 @@ pub(crate) enum Output {
     Shuffle(u32),
     Result,
     Sample,
+    /// Files of a table: the number of the write.
+    Write(u32),
 }
 
 /// A stage as it was sealed.
@@ -56,7 +58,7 @@ pub(crate) struct Session {
     stages: HashMap<(u32, u64), Stage>,
     pub(crate) accepted: HashMap<u32, Accepted>,
     pub(crate) objects: HashMap<u32, Object>,
-    /// Partitions of results and samples that were taken, by stage and execution.
+    /// Partitions of results, samples and writes that were taken, by stage and execution.
     taken: HashMap<(u32, u64), HashSet<u32>>,
 }
 
@@ -119,11 +121,11 @@ impl Session {
         let held = self.stages.get(&(stage, 0))?;
         match held.output {
             Output::Shuffle(reduces) => Some((held, reduces)),
-            Output::Result | Output::Sample => None,
+            Output::Result | Output::Sample | Output::Write(_) => None,
         }
     }
 
-    /// A stage whose streams come here.
+    /// A stage whose streams, or whose word on what it wrote, come here.
     pub(crate) fn collected(&self, stage: u32, execution: u64, output: Output) -> Result<Stage, ClientError> {
         self.stages
             .get(&(stage, execution))

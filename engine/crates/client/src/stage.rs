@@ -8,9 +8,13 @@ use coffer_keys::{KekId, KekSet};
 use coffer_plan::{BuildContext, build};
 use coffer_proto::{
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
-    wire::{FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec},
+    wire::{
+        FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
+        WriteTask,
+    },
 };
 use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
+use coffer_table::TableWrite;
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::Literal;
 use prost::Message;
@@ -20,6 +24,7 @@ use crate::{
     coverage::{Pairs, row_groups},
     session::{Output, Session, Stage},
     tables::{Opened, data_type},
+    writes,
 };
 
 /// One table that a stage reads.
@@ -35,7 +40,11 @@ impl Service {
         let mut session = session.lock();
         let stage = request.stage;
         let fragment = Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
-        let output = output_of(&fragment)?;
+        let output = output_of(&fragment, request.write)?;
+        let write = match output {
+            Output::Write(number) => Some(self.write_of(number)?),
+            _ => None,
+        };
         let partitions = u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
         supported(&fragment, request.tasks.len())?;
 
@@ -47,6 +56,10 @@ impl Service {
         check_scans(request, &sources)?;
         check_inputs(&session, request, &leaves)?;
         let pins = pins(&session, request)?;
+        let write_task = match &write {
+            Some(write) => Some(write_task(stage, &fragment, write)?),
+            None => None,
+        };
 
         session.enter(
             stage,
@@ -63,6 +76,10 @@ impl Service {
             session.need(&source.keks);
             keks.extend(&source.ids);
         }
+        if let Some(write) = &write {
+            session.need(write.keks());
+            keks.extend(writes::kek_ids(write));
+        }
         let template = TaskDescriptor {
             session: session.id.as_bytes().to_vec().into(),
             execution: request.execution,
@@ -78,6 +95,7 @@ impl Service {
                 .map(|id| id.as_bytes().to_vec().into())
                 .collect(),
             keks: keks.iter().map(ToString::to_string).collect(),
+            write: write_task,
             ..TaskDescriptor::default()
         };
         let sealed_descriptors = request
@@ -138,10 +156,11 @@ fn wrong(stage: u32, what: &'static str) -> ClientError {
 }
 
 /// What the fragment writes; what engines cannot write is refused here.
-fn output_of(fragment: &Fragment) -> Result<Output, ClientError> {
+fn output_of(fragment: &Fragment, write: u32) -> Result<Output, ClientError> {
     match fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()) {
         Some(sink::Kind::Result(_)) => Ok(Output::Result),
         Some(sink::Kind::Sample(_)) => Ok(Output::Sample),
+        Some(sink::Kind::Write(_)) => Ok(Output::Write(write)),
         Some(sink::Kind::Broadcast(_)) => Err(ClientError::SinkUnsupported("broadcast")),
         Some(sink::Kind::Shuffle(partitioning)) => match &partitioning.kind {
             Some(partitioning::Kind::Hash(hash)) => Ok(Output::Shuffle(hash.partitions)),
@@ -152,6 +171,24 @@ fn output_of(fragment: &Fragment) -> Result<Output, ClientError> {
         },
         None => Err(ClientError::Malformed("fragment")),
     }
+}
+
+/// What is written must be the table's columns, position by position.
+fn write_task(stage: u32, fragment: &Fragment, write: &TableWrite) -> Result<WriteTask, ClientError> {
+    let declared = fragment.output.iter().flat_map(|output| &output.fields);
+    let columns = write.columns().iter().map(|column| Some(data_type(column.kind)));
+    if !columns.eq(declared.map(|field| field.r#type)) {
+        return Err(wrong(stage, "it writes other columns than the table's"));
+    }
+    let sink = fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref());
+    let partitioned = match sink {
+        Some(sink::Kind::Write(sink)) => sink.partition_columns == writes::partition_columns(write),
+        _ => false,
+    };
+    if !partitioned {
+        return Err(wrong(stage, "it writes by other partition columns than the table's"));
+    }
+    writes::task(write)
 }
 
 /// Builds the plan once on this side, so that what engines would refuse is refused before a task starts. Subquery values

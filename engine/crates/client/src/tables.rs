@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use coffer_keys::{KekSet, Policy};
+use coffer_keys::{KekSet, Policy, TableId};
 use coffer_proto::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
@@ -10,7 +10,9 @@ use coffer_proto::{
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
-use coffer_table::{Column, PlainTable, RowGroupPin, SparkType, Target, VerifiedManifest, open_table};
+use coffer_table::{
+    Column, Lease, PlainTable, RowGroupPin, SparkType, Target, Use, VerifiedManifest, is_absent, open_table,
+};
 
 use crate::{ClientError, Service};
 
@@ -114,10 +116,25 @@ impl Service {
         } else {
             Target::Name(request.name.clone())
         };
+        if let (true, Target::Path(folder)) = (request.if_there, &target) {
+            if is_absent(&self.home, &self.keyring, &policy, folder)? {
+                return Ok(TableInfo::default());
+            }
+        }
         let table = open_table(&self.home, &self.keyring, &policy, &target)?;
+        self.lease(table.manifest().table)?;
         let mut info = describe(&table)?;
         info.handle = self.keep(Opened::Sealed(Box::new(table)));
         Ok(info)
+    }
+
+    fn lease(&self, table: TableId) -> Result<(), ClientError> {
+        if !self.inner.lock().leases.contains_key(&table) {
+            // Waits only for a cleaning that is under way.
+            let lease = Lease::shared(&self.home, table, Use::Reading)?;
+            self.inner.lock().leases.insert(table, lease);
+        }
+        Ok(())
     }
 
     /// Each file must lie where the policy says, by its canonical path: a link out of a listed folder leads nowhere.
@@ -190,6 +207,8 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         bytes: manifest.bytes(),
         files,
         name: table.name().to_owned(),
+        path: table.folder().display().to_string(),
+        partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
         unverified: false,
     })
 }
@@ -229,7 +248,7 @@ fn file_info(groups: &[RowGroupPin]) -> FileInfo {
     }
 }
 
-fn field(column: &Column) -> Field {
+pub(crate) fn field(column: &Column) -> Field {
     Field {
         name: column.name.clone(),
         r#type: Some(data_type(column.kind)),
@@ -259,4 +278,26 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         precision: precision.into(),
         scale: scale.into(),
     }
+}
+
+/// The other way round; none for a type that no column has.
+pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
+    let (precision, scale) = (u8::try_from(found.precision).ok()?, u8::try_from(found.scale).ok()?);
+    let kind = match found.id() {
+        TypeId::Boolean => SparkType::Boolean,
+        TypeId::Byte => SparkType::Byte,
+        TypeId::Short => SparkType::Short,
+        TypeId::Int => SparkType::Int,
+        TypeId::Long => SparkType::Long,
+        TypeId::Float => SparkType::Float,
+        TypeId::Double => SparkType::Double,
+        TypeId::Decimal => SparkType::Decimal { precision, scale },
+        TypeId::String => SparkType::String,
+        TypeId::Binary => SparkType::Binary,
+        TypeId::Date => SparkType::Date,
+        TypeId::Timestamp => SparkType::Timestamp,
+        TypeId::TimestampNtz => SparkType::TimestampNtz,
+        TypeId::Null | TypeId::TypeUnspecified => return None,
+    };
+    (data_type(kind) == *found).then_some(kind)
 }

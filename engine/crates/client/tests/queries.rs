@@ -16,7 +16,7 @@ use coffer_proto::{
         TableInfo, TaskSpec, open_metrics::TaskMetricsBlob, task_spec::Slice,
     },
 };
-use coffer_table::{NewTable, SparkType, WriteOptions};
+use coffer_table::{NewColumns, SparkType, TableWrite, WriteOptions};
 use harness::{
     Client, Engine, Site, ir,
     query::{Query, feed, leaf_stage, reduce_stage, results, scan_stage},
@@ -267,7 +267,18 @@ fn make_table(site: &Site) -> std::path::PathBuf {
         ("name".to_owned(), SparkType::String, true),
         ("n".to_owned(), SparkType::Long, true),
     ];
-    let table = NewTable::begin(&site.home, &keyring, &policy, "people", &folder, columns).unwrap();
+    let table = TableWrite::create(
+        &site.home,
+        &keyring,
+        &policy,
+        "people",
+        &folder,
+        NewColumns {
+            columns,
+            ..NewColumns::default()
+        },
+    )
+    .unwrap();
     let options = WriteOptions {
         row_group_rows: 50,
         ..WriteOptions::default()
@@ -314,8 +325,7 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let query = Query::begin(&mut client).await;
     let open = OpenTable {
         path: folder.to_str().unwrap().to_owned(),
-        name: String::new(),
-        plain_files: vec![],
+        ..OpenTable::default()
     };
     let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
     assert_eq!((info.rows, info.files.len(), info.name.as_str()), (240, 2, "people"));
@@ -372,7 +382,7 @@ async fn a_file_changed_on_storage_fails_the_task() {
     let open = OpenTable {
         path: String::new(),
         name: "people".to_owned(),
-        plain_files: vec![],
+        ..OpenTable::default()
     };
     let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
     let numbers = ir::schema(&[("n", ir::long())]);

@@ -125,6 +125,11 @@ impl Enclave {
         Arc::clone(&self.runtime)
     }
 
+    /// Bytes of the memory pool.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// The settings of a task's plan.
     pub(crate) fn config(&self) -> SessionConfig {
         let mut config = coffer_plan::config(BATCH_ROWS);

@@ -200,6 +200,13 @@ impl fmt::Display for Sunk<'_> {
             Some(sink::Kind::Result(_)) => f.write_str("Result"),
             Some(sink::Kind::Sample(sample)) => write!(f, "Sample {} by [{}]", sample.size, List(&sample.keys, ", ")),
             Some(sink::Kind::Broadcast(_)) => f.write_str("Broadcast"),
+            Some(sink::Kind::Write(write)) => {
+                f.write_str("Write")?;
+                match write.partition_columns.as_slice() {
+                    [] => Ok(()),
+                    columns => write!(f, " partitioned by columns {columns:?}"),
+                }
+            }
             None => f.write_str("(no sink)"),
         }
     }

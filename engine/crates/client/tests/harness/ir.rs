@@ -42,6 +42,13 @@ pub fn int(value: i64) -> Literal {
     }
 }
 
+pub fn null(data_type: DataType) -> Literal {
+    Literal {
+        r#type: Some(data_type),
+        value: None,
+    }
+}
+
 pub fn text(value: &str) -> Literal {
     Literal {
         r#type: Some(string()),
@@ -222,4 +229,8 @@ pub fn to_sample(root: Node, output: Schema) -> Fragment {
 
 fn exchange(root: Node, output: Schema, kind: partitioning::Kind) -> Fragment {
     fragment(root, output, sink::Kind::Shuffle(Partitioning { kind: Some(kind) }))
+}
+
+pub fn to_table(root: Node, output: Schema, partition_columns: Vec<u32>) -> Fragment {
+    fragment(root, output, sink::Kind::Write(sink::Write { partition_columns }))
 }

@@ -56,6 +56,9 @@ pub enum Check {
     /// The descriptor's scans are not those of the fragment.
     #[error("scan {0} of the descriptor does not fit the fragment")]
     Scan(u32),
+    /// What the descriptor says of writing does not fit the fragment, or cannot be read.
+    #[error("the descriptor's write does not fit the fragment: {0}")]
+    Write(&'static str),
     /// A stream that the descriptor does not name.
     #[error("input {input}: a stream of map {map} for target {target} has no place in this task")]
     StreamForeign {
@@ -158,6 +161,7 @@ impl Check {
             Self::AttemptsCount(_) => "COFFER_ATTEMPTS_COUNT",
             Self::Input(_) => "COFFER_INPUT",
             Self::Scan(_) => "COFFER_SCAN",
+            Self::Write(_) => "COFFER_WRITE_TASK",
             Self::StreamForeign { .. } => "COFFER_STREAM_FOREIGN",
             Self::StreamRepeated { .. } => "COFFER_STREAM_REPEATED",
             Self::StreamMissing { .. } => "COFFER_STREAM_MISSING",

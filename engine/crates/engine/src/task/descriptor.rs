@@ -9,8 +9,10 @@ use std::{collections::HashMap, sync::Arc};
 use aws_lc_rs::digest::{SHA256, digest};
 use coffer_keys::KekId;
 use coffer_proto::{
-    plan::{Fragment, Input, Node, Scan, node::Op},
-    wire::{AttemptList, Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, sealed_object::Kind},
+    plan::{Fragment, Input, Node, Scan, node::Op, sink},
+    wire::{
+        AttemptList, Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, WriteTask, sealed_object::Kind,
+    },
 };
 use coffer_sealing::{
     AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
@@ -60,6 +62,8 @@ pub(crate) struct Assignment {
     pub(crate) inputs: HashMap<u32, Reads>,
     pub(crate) bounds: HashMap<u32, Bounds>,
     pub(crate) values: HashMap<u32, Value>,
+    /// Of a fragment that writes a table, and of no other.
+    pub(crate) write: Option<WriteTask>,
 }
 
 /// Seals nothing: puts the hint before a sealed descriptor. For the client engine.
@@ -137,6 +141,7 @@ impl Descriptor {
         if let Some(root) = &fragment.root {
             leaves.gather(root)?;
         }
+        check_write(&fragment, self.wire.write.as_ref())?;
         let scans = scans(&self.wire, &leaves)?;
         let inputs = inputs(&self.wire, &leaves, &objects.attempts)?;
         Ok(Assignment {
@@ -153,7 +158,18 @@ impl Descriptor {
             inputs,
             bounds: objects.bounds,
             values: objects.values,
+            write: self.wire.write,
         })
+    }
+}
+
+fn check_write(fragment: &Fragment, write: Option<&WriteTask>) -> Result<(), Check> {
+    match (fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()), write) {
+        (Some(sink::Kind::Write(sink)), Some(write)) if sink.partition_columns == write.partition_columns => Ok(()),
+        (Some(sink::Kind::Write(_)), Some(_)) => Err(Check::Write("partition columns")),
+        (Some(sink::Kind::Write(_)), None) => Err(Check::Write("it is missing")),
+        (_, Some(_)) => Err(Check::Write("the fragment writes no table")),
+        (_, None) => Ok(()),
     }
 }
 

@@ -103,7 +103,10 @@ impl TaskError {
             Self::Sealing(_) => ours("COFFER_SEALING", true),
             Self::Panicked => ours("COFFER_PANIC", true),
             Self::Operators(error) | Self::Output(SinkError::Memory(error)) => operators(error),
-            Self::Output(SinkError::Scratch(_)) => ours("COFFER_STORAGE", true),
+            Self::Output(SinkError::Scratch(_) | SinkError::Table(coffer_table::Error::Io { .. })) => {
+                ours("COFFER_STORAGE", true)
+            }
+            Self::Output(SinkError::NotNull(_)) => ours("NOT_NULL_ASSERT_VIOLATION", false),
             Self::Output(_) => ours("COFFER_OUTPUT", false),
             Self::Version(_) | Self::Start(_) | Self::Draining | Self::Session | Self::Link(_) => {
                 ours("COFFER_PROTOCOL", true)

@@ -12,9 +12,7 @@ use std::{
 
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, NodeMetrics, Plan, boundary_schema, build, with_task_io};
-use coffer_proto::wire::{
-    CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, StreamCount, TaskMessage, TaskMetrics,
-};
+use coffer_proto::wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, TaskMessage, TaskMetrics};
 use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
@@ -29,7 +27,7 @@ use super::{
     input::{Demux, InputSpec},
     io::{TaskFiles, TaskInput, TaskSide},
     link::{Link, LinkError},
-    sink::TaskSink,
+    sink::{Finished, TaskSink},
 };
 use crate::{channel::raised, enclave::Enclave, session::Session, wire::PROTOCOL};
 
@@ -204,19 +202,23 @@ async fn work(
         }
     }
     drop(rows);
-    let streams = sink.finish().await?;
+    let finished = sink.finish().await?;
 
     let metrics = since(&before, &plan.metrics(partition));
-    done(
+    let done = done(
         session,
         &task,
         link,
         attempt.id().as_bytes(),
-        streams,
+        &finished,
         &metrics,
         &opened,
         &bytes_read,
-    )
+    )?;
+    if let Some(written) = finished.written {
+        written.keep();
+    }
+    Ok(done)
 }
 
 #[allow(clippy::too_many_arguments)] // one place, one use
@@ -225,7 +227,7 @@ fn done(
     task: &Assignment,
     link: &Link,
     attempt: &[u8],
-    streams: Vec<StreamCount>,
+    finished: &Finished,
     metrics: &[NodeMetrics],
     opened: &AtomicU64,
     bytes_read: &AtomicU64,
@@ -239,7 +241,11 @@ fn done(
         stage: place.stage.0,
         partition: place.partition.0,
         attempt: attempt.to_vec().into(),
-        streams,
+        streams: finished.streams.clone(),
+        files: finished
+            .written
+            .as_ref()
+            .map_or_else(Vec::new, |written| written.files.clone()),
     };
     let commit_identity = identity::commit(place.session, place.stage, place.partition);
     let metrics_identity = identity::metrics(place.session, place.stage, place.partition);

@@ -18,7 +18,7 @@ use coffer_proto::{
     plan::{Expr, Fragment, Scan, Schema, TypeId, literal::Value, node::Op},
     wire::FileSlice,
 };
-use coffer_table::{Column, FilePin, SparkType, TableWriter, WriteOptions};
+use coffer_table::{Column, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
@@ -76,7 +76,9 @@ fn table() -> Table {
         folder.path().to_owned(),
         key.table(),
         columns(),
+        Vec::new(),
         Arc::new(keks(&key, 1..=5)),
+        WriteId::from_slice(&[7; 8]).unwrap(),
         options,
     )
     .unwrap();

@@ -4,6 +4,7 @@ mod direct;
 mod frames;
 mod select;
 mod shuffle;
+mod write;
 
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
@@ -11,8 +12,10 @@ use thiserror::Error;
 
 pub(crate) use direct::DirectSink;
 pub use frames::FrameError;
+pub(crate) use select::Finished;
 pub(crate) use select::TaskSink;
 pub(crate) use shuffle::ShuffleSink;
+pub(crate) use write::{WriteSink, Written};
 
 use super::link::LinkError;
 
@@ -34,6 +37,12 @@ pub enum SinkError {
     /// The scratch file failed.
     #[error("the scratch file failed: {0}")]
     Scratch(#[from] std::io::Error),
+    /// A file of a table could not be written.
+    #[error("a file of the table cannot be written: {0}")]
+    Table(#[from] coffer_table::Error),
+    /// NULL for a column of the table that has none.
+    #[error("NULL value appeared in non-nullable field: {0}")]
+    NotNull(String),
     /// The executor is gone, or breaks the protocol.
     #[error(transparent)]
     Link(#[from] LinkError),

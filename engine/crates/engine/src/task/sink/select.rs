@@ -16,7 +16,7 @@ use coffer_proto::{
 use coffer_sealing::{Attempt, StreamTarget};
 use datafusion_execution::memory_pool::MemoryConsumer;
 
-use super::{DirectSink, ShuffleSink, SinkError};
+use super::{DirectSink, ShuffleSink, SinkError, WriteSink, Written};
 use crate::{
     enclave::Enclave,
     session::Session,
@@ -28,6 +28,13 @@ pub(crate) enum TaskSink {
     Direct(DirectSink),
     Shuffle(ShuffleSink, Partitioner),
     Sample(DirectSink, Box<Sampler>),
+    Write(Box<WriteSink>),
+}
+
+/// What a sink has to say for the commit record.
+pub(crate) struct Finished {
+    pub(crate) streams: Vec<StreamCount>,
+    pub(crate) written: Option<Written>,
 }
 
 impl TaskSink {
@@ -65,6 +72,13 @@ impl TaskSink {
                 Ok(Self::Sample(direct, Box::new(sampler)))
             }
             sink::Kind::Broadcast(_) => Err(TaskError::Sink("broadcast")),
+            sink::Kind::Write(_) => {
+                let reservation = MemoryConsumer::new("write")
+                    .with_can_spill(true)
+                    .register(&enclave.runtime().memory_pool);
+                let sink = WriteSink::new(task, session, enclave.memory(), reservation)?;
+                Ok(Self::Write(Box::new(sink)))
+            }
             sink::Kind::Shuffle(partitioning) => {
                 let bounds = match &partitioning.kind {
                     Some(partitioning::Kind::Range(range)) => task.bounds.get(&range.bounds_id),
@@ -103,21 +117,29 @@ impl TaskSink {
                 Ok(sink.push(batch, targets)?)
             }
             Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
+            Self::Write(sink) => Ok(sink.push(&batch)?),
         }
     }
 
-    pub(crate) async fn finish(self) -> Result<Vec<StreamCount>, SinkError> {
-        match self {
-            Self::Direct(sink) => sink.finish().await,
-            Self::Shuffle(sink, _) => sink.finish().await,
+    pub(crate) async fn finish(self) -> Result<Finished, SinkError> {
+        let streams = match self {
+            Self::Direct(sink) => sink.finish().await?,
+            Self::Shuffle(sink, _) => sink.finish().await?,
             Self::Sample(mut sink, sampler) => {
                 let sample = sampler.finish()?;
                 if sample.num_rows() > 0 {
                     sink.push(sample).await?;
                 }
-                sink.finish().await
+                sink.finish().await?
             }
-        }
+            Self::Write(sink) => {
+                return Ok(Finished {
+                    streams: Vec::new(),
+                    written: Some(sink.finish()?),
+                });
+            }
+        };
+        Ok(Finished { streams, written: None })
     }
 }
 

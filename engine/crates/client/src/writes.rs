@@ -1,0 +1,364 @@
+//! Writes of sealed tables: begun here, carried out by engines under their KEKs alone, published here.
+//!
+//! A write pins the policy's word on every column when it begins. Of what engines report, only files named in the sealed
+//! commit records of its own stage enter a manifest, one attempt of each task; whatever else lies in the folder counts for
+//! nothing.
+
+use std::{collections::HashSet, fs, path::Path, sync::Arc};
+
+use coffer_keys::{KekId, Policy, TableId};
+use coffer_proto::{
+    plan::Schema,
+    wire::{
+        AbortWrite, BeginWrite, DropTable, PublishWrite, TableDropped, WriteAborted, WriteBegun, WriteColumn,
+        WritePublished, WriteTask, WrittenFile, begin_write::Mode,
+    },
+};
+use coffer_table::{
+    Change, Digest, Error as TableError, FilePin, NewColumns, Register, RowGroupPin, TableWrite, Target,
+    VerifiedManifest, clean, is_absent, open_table,
+};
+
+use crate::{
+    ClientError, Service,
+    commits::Commit,
+    session::{Output, Session},
+    tables::{Opened, data_type, field, spark_type},
+};
+
+/// Rows of a row group at most.
+const ROW_GROUP_ROWS: u64 = 1 << 20;
+/// Encoded bytes of a row group at most; engines with little memory take less.
+const ROW_GROUP_BYTES: u64 = 128 << 20;
+/// A file is ended when it has grown so far.
+const FILE_BYTES: u64 = 512 << 20;
+
+impl Service {
+    pub(crate) fn begin_write(&self, request: &BeginWrite) -> Result<WriteBegun, ClientError> {
+        // As for reading: the tables' part of the policy may have changed.
+        let policy = Policy::load(&self.home.policy())?;
+        let write = match request.mode() {
+            Mode::Create => self.create(&policy, request)?,
+            Mode::Replace if is_absent(&self.home, &self.keyring, &policy, &folder(request))? => {
+                self.create(&policy, request)?
+            }
+            Mode::Replace => {
+                let target = Target::Path(folder(request));
+                let parent = open_table(&self.home, &self.keyring, &policy, &target)?;
+                let change = Change::Replace(new_columns(request)?);
+                TableWrite::next(&self.home, &self.keyring, &policy, &parent, change)?
+            }
+            mode => {
+                let opened = self.table(request.handle)?;
+                let Opened::Sealed(parent) = opened.as_ref() else {
+                    return Err(ClientError::HandleUnknown(request.handle));
+                };
+                let only = || {
+                    let pair = |only: &coffer_proto::wire::begin_write::Only| {
+                        let value = only.value.clone().unwrap_or_default().value;
+                        (only.column.clone(), value)
+                    };
+                    request.only.iter().map(pair).collect()
+                };
+                let change = match mode {
+                    Mode::Append => Change::Append,
+                    Mode::OverwritePartitions => Change::OverwritePartitions,
+                    _ if request.only.is_empty() => Change::Overwrite,
+                    _ => Change::OverwriteWhere(only()),
+                };
+                TableWrite::next(&self.home, &self.keyring, &policy, parent, change)?
+            }
+        };
+        let name = |at: &usize| write.columns().get(*at).map(|column| column.name.clone());
+        let mut begun = WriteBegun {
+            write: 0,
+            table_id: write.table().to_string(),
+            name: write.name().to_owned(),
+            path: write.folder().display().to_string(),
+            version: write.version(),
+            schema: Some(Schema {
+                fields: write.columns().iter().map(field).collect(),
+            }),
+            partition_columns: write.partition_columns().iter().filter_map(name).collect(),
+        };
+        let mut inner = self.inner.lock();
+        inner.last_write += 1;
+        begun.write = inner.last_write;
+        inner.writes.insert(begun.write, Arc::new(write));
+        Ok(begun)
+    }
+
+    fn create(&self, policy: &Policy, request: &BeginWrite) -> Result<TableWrite, ClientError> {
+        let folder = folder(request);
+        let name = match request.name.as_str() {
+            "" => folder.file_name().and_then(|name| name.to_str()).unwrap_or_default(),
+            name => name,
+        };
+        let new = new_columns(request)?;
+        Ok(TableWrite::create(
+            &self.home,
+            &self.keyring,
+            policy,
+            name,
+            &folder,
+            new,
+        )?)
+    }
+
+    /// What engines must know to write, and the KEKs that they need for it.
+    pub(crate) fn write_of(&self, write: u32) -> Result<Arc<TableWrite>, ClientError> {
+        let inner = self.inner.lock();
+        inner
+            .writes
+            .get(&write)
+            .cloned()
+            .ok_or(ClientError::WriteUnknown(write))
+    }
+
+    fn take_write(&self, number: u32) -> Result<TableWrite, ClientError> {
+        let write = self.inner.lock().writes.remove(&number);
+        // A stage that is being sealed at this moment holds it too; nobody else does.
+        write.and_then(Arc::into_inner).ok_or(ClientError::WriteUnknown(number))
+    }
+
+    pub(crate) fn publish_write(&self, request: &PublishWrite) -> Result<WritePublished, ClientError> {
+        let write = self.take_write(request.write)?;
+        let files = match self.written(request, &write) {
+            Ok(files) => files,
+            Err(error) => {
+                // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+                let _ = write.abandon();
+                return Err(error);
+            }
+        };
+        let ordered_columns = ordered(&write, &files);
+        let pins = files.iter().map(pin).collect::<Result<Vec<_>, _>>();
+        let pins = match pins {
+            Ok(pins) => pins,
+            Err(error) => {
+                let _ = write.abandon();
+                return Err(error);
+            }
+        };
+        let (id, created) = (write.id(), write.version() == 1);
+        let published = write.publish(pins)?;
+        // Attempts that were not chosen. Those still running leave theirs for `verify --clean`.
+        let _ = TableWrite::remove_strays(published.folder(), id, published.manifest());
+        let warning = match created {
+            true => self.record(&published).err().map(|error| {
+                format!(
+                    "`{}` is sealed, but the policy could not be given its entry: {error}",
+                    published.name()
+                )
+            }),
+            false => None,
+        };
+        Ok(WritePublished {
+            version: published.manifest().version,
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.size).sum(),
+            files: u32::try_from(files.len()).unwrap_or(u32::MAX),
+            ordered_columns,
+            warning: warning.unwrap_or_default(),
+        })
+    }
+
+    /// The files of the write's stage: of each of its tasks exactly one commit record, taken once.
+    fn written(&self, request: &PublishWrite, write: &TableWrite) -> Result<Vec<WrittenFile>, ClientError> {
+        if request.session.is_empty() && request.commits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let files = commits(&mut session, request)?;
+        let mut paths = HashSet::new();
+        for file in &files {
+            if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
+                return Err(ClientError::WrittenFile("its name is not one of this write"));
+            }
+            in_place(write.folder(), file)?;
+        }
+        Ok(files)
+    }
+
+    fn record(&self, table: &VerifiedManifest) -> Result<(), ClientError> {
+        let policy = Policy::load(&self.home.policy())?;
+        let path = policy
+            .table(table.name())
+            .ok()
+            .and_then(|table| table.path())
+            .unwrap_or(table.folder());
+        let id = table.manifest().table;
+        Ok(Policy::record_table(
+            &self.home.policy(),
+            table.name(),
+            id,
+            path,
+            table.master(),
+        )?)
+    }
+
+    pub(crate) fn abort_write(&self, request: &AbortWrite) -> Result<WriteAborted, ClientError> {
+        self.take_write(request.write)?.abandon()?;
+        Ok(WriteAborted {})
+    }
+
+    pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
+        let id: TableId = request
+            .table_id
+            .parse()
+            .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
+        let register = Register::of(&self.home, &self.keyring);
+        let known = register
+            .by_id(id)?
+            .ok_or_else(|| TableError::UnknownTable(id.to_string()))?;
+        if Path::new(&request.path) != known.path {
+            return Err(TableError::UnknownTable(request.path.clone()).into());
+        }
+        let dropped = clean::forget_dropped(&register, id)?;
+        Policy::forget_table(&self.home.policy(), &dropped.name, id)?;
+        Ok(TableDropped {})
+    }
+}
+
+/// The write's part of the stage's descriptors.
+pub(crate) fn task(write: &TableWrite) -> Result<WriteTask, ClientError> {
+    let folder = write
+        .folder()
+        .to_str()
+        .ok_or(ClientError::WrittenFile("its folder's name is no text"))?;
+    let columns = write.columns().iter().map(|column| WriteColumn {
+        id: column.id,
+        name: column.name.clone(),
+        r#type: Some(data_type(column.kind)),
+        nullable: column.nullable,
+        protection: column.protection.clone(),
+    });
+    Ok(WriteTask {
+        table: write.table().as_bytes().to_vec().into(),
+        folder: folder.to_owned(),
+        write: write.id().as_bytes().to_vec().into(),
+        columns: columns.collect(),
+        partition_columns: partition_columns(write),
+        row_group_rows: ROW_GROUP_ROWS,
+        row_group_bytes: ROW_GROUP_BYTES,
+        file_bytes: FILE_BYTES,
+    })
+}
+
+pub(crate) fn partition_columns(write: &TableWrite) -> Vec<u32> {
+    let columns = write.partition_columns();
+    columns.iter().filter_map(|at| u32::try_from(*at).ok()).collect()
+}
+
+/// The ids of the KEKs that the write's engines need.
+pub(crate) fn kek_ids(write: &TableWrite) -> Vec<KekId> {
+    write.keks().iter().map(coffer_keys::Kek::id).collect()
+}
+
+fn folder(request: &BeginWrite) -> std::path::PathBuf {
+    match Target::path(&request.path) {
+        Target::Path(path) => path,
+        Target::Name(name) => name.into(),
+    }
+}
+
+fn new_columns(request: &BeginWrite) -> Result<NewColumns, ClientError> {
+    let fields = request.schema.iter().flat_map(|schema| &schema.fields);
+    let columns = fields
+        .map(|field| {
+            let kind = field.r#type.as_ref().and_then(spark_type);
+            let kind = kind.ok_or_else(|| ClientError::ColumnType(field.name.clone()))?;
+            Ok((field.name.clone(), kind, field.nullable))
+        })
+        .collect::<Result<_, ClientError>>()?;
+    Ok(NewColumns {
+        columns,
+        partitioned_by: request.partition_columns.clone(),
+    })
+}
+
+fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenFile>, ClientError> {
+    let (number, execution) = (request.stage, request.execution);
+    let stage = session.collected(number, execution, Output::Write(request.write))?;
+    if usize::try_from(stage.partitions) != Ok(request.commits.len()) {
+        return Err(ClientError::CommitCount {
+            stage: number,
+            want: stage.partitions,
+            got: request.commits.len(),
+        });
+    }
+    let mut files = Vec::new();
+    let mut attempts = HashSet::new();
+    for (partition, sealed) in (0..stage.partitions).zip(&request.commits) {
+        let commit = Commit::open(session, number, partition, 0, sealed)?;
+        if commit.record.execution != execution {
+            return Err(ClientError::CommitPlace {
+                stage: number,
+                partition,
+            });
+        }
+        if !attempts.insert(commit.attempt) {
+            return Err(ClientError::CommitRepeated {
+                stage: number,
+                partition,
+            });
+        }
+        files.extend(commit.record.files);
+    }
+    session.take(number, execution, &(0..stage.partitions).collect::<Vec<_>>())?;
+    Ok(files)
+}
+
+/// The file must be where readers will look for it: an engine whose storage is its own would have written it elsewhere.
+fn in_place(folder: &Path, file: &WrittenFile) -> Result<(), ClientError> {
+    let metadata =
+        fs::symlink_metadata(folder.join(&file.path)).map_err(|_| TableError::FileMissing(file.path.clone()))?;
+    if !metadata.is_file() || metadata.len() != file.size {
+        return Err(TableError::FileSize {
+            file: file.path.clone(),
+            want: file.size,
+            got: metadata.len(),
+        }
+        .into());
+    }
+    Ok(())
+}
+
+fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
+    if file.aad_prefix.len() != 16 {
+        return Err(ClientError::WrittenFile("its AAD prefix"));
+    }
+    Ok(FilePin {
+        path: file.path.clone(),
+        size: file.size,
+        rows: file.rows,
+        aad_prefix: file.aad_prefix.to_vec(),
+        footer_length: file.footer_length,
+        footer_sha256: Digest::try_from(file.footer_sha256.as_ref())?,
+        row_groups: file
+            .row_groups
+            .iter()
+            .map(|group| RowGroupPin {
+                rows: group.rows,
+                bytes: group.bytes,
+            })
+            .collect(),
+        column_bytes: file.column_bytes.clone(),
+        partition: file.partition.iter().map(|value| value.value.clone()).collect(),
+    })
+}
+
+/// Columns in whose order every file lies, the same way. A partition column is in order by itself.
+fn ordered(write: &TableWrite, files: &[WrittenFile]) -> Vec<String> {
+    let order_of = |at: usize| {
+        let mut orders = files.iter().map(|file| file.order.get(at).copied().unwrap_or(0));
+        let first = orders.next().filter(|order| *order != 0)?;
+        orders.all(|order| order == first).then_some(first)
+    };
+    let columns = write.columns().iter().enumerate();
+    columns
+        .filter(|(at, _)| order_of(*at).is_some())
+        .map(|(_, column)| column.name.clone())
+        .collect()
+}

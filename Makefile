@@ -1,7 +1,7 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
 # make test    every test: Rust, Scala, Python; and the formatters as checks
-# make bench   TPC-H at SF 1, sealed against plaintext Spark, and encryption against Spark's rewriting
+# make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
 # make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
 SHELL := /bin/bash
@@ -51,7 +51,7 @@ test: build
 	@scripts/test-all
 
 bench: build
-	bench/run tpch --sf $(BENCH_SF) --queries 1,6 --json bench/results/tpch-sf$(BENCH_SF).json
+	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json --html docs/benchmarks/tpch-sf$(BENCH_SF).html
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
 
 lint: tools $(VENV)/.ready

@@ -1,36 +1,72 @@
-"""The command line: which benchmark, at which scale, where the JSON goes."""
+"""The command line: which benchmark, at which scale, against whom, where the JSON and the page go."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
 
-from coffer_bench import encrypt, report, tpch
+from coffer_bench import encrypt, page, report, sides, tpch
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
-    parser.add_argument("benchmark", choices=["tpch", "encrypt"])
+    parser.add_argument("benchmark", choices=["tpch", "encrypt", "page"])
     parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
-    parser.add_argument("--queries", default="1,6", help="tpch: which queries, by number (default: %(default)s)")
+    parser.add_argument("--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)")
+    parser.add_argument("--sides", default="spark,coffer,unsealed", help="tpch: who takes part (default: %(default)s)")
+    parser.add_argument("--peer", choices=["comet"], help="tpch: compare with plaintext Comet too; fetched on demand")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)")
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the result goes")
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)")
+    parser.add_argument("--partitions", type=int, default=4, help="shuffle partitions (default: %(default)s)")
+    parser.add_argument(
+        "--engine-memory",
+        default="2g",
+        help="what runs beside the JVM has so much; Spark's JVM has it on top (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where tables, logs and spill go while it runs (default: a temporary one)"
+    )
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the result goes; page: where it is")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="where a page that reads the result goes")
     arguments = parser.parse_args()
+    if arguments.benchmark == "page":
+        page.write(json.loads(arguments.json.read_text()), arguments.html or arguments.json.with_suffix(".html"))
+        return 0
 
-    with tempfile.TemporaryDirectory(prefix="coffer-bench-") as folder:
-        if arguments.benchmark == "tpch":
-            numbers = [int(number) for number in arguments.queries.split(",")]
-            measured = tpch.measure(arguments.sf, numbers, arguments.runs, Path(folder))
-        else:
-            measured = encrypt.measure(arguments.sf, arguments.runs, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
+        measured = _measure(arguments, Path(folder))
     result = report.assemble(arguments.benchmark, arguments.sf, arguments.runs, measured)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.html:
+        page.write(result, arguments.html)
     report.show(result)
     return 0 if all(measured.same_answer.values()) else 1
+
+
+def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:
+    if arguments.benchmark == "encrypt":
+        return encrypt.measure(arguments.sf, arguments.runs, folder)
+    names = [*arguments.sides.split(","), *([arguments.peer] if arguments.peer else [])]
+    unknown = [name for name in names if name not in sides.START]
+    if unknown:
+        raise SystemExit(f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.START)}")
+    resources = sides.Resources.of(arguments.cores, arguments.partitions, arguments.engine_memory)
+    return tpch.measure(arguments.sf, _numbers(arguments.queries), arguments.runs, folder, names, resources)
+
+
+def _numbers(queries: str) -> list[int]:
+    if queries == "all":
+        return list(tpch.QUERIES)
+    numbers: list[int] = []
+    for part in queries.split(","):
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
 
 
 if __name__ == "__main__":

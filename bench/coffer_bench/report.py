@@ -10,16 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coffer_bench.sides import COMET, COMET_SPARK
+
 SIDES = ("spark", "coffer", "unsealed", "comet")
 
 
 @dataclass
 class Measured:
-    """Seconds by side and query, in the order they were taken; whether answers were the same; what was counted."""
+    """Seconds by side and query, in the order they were taken; whether answers were the same; what was counted; medians of
+    where the milliseconds went, by side and query; and what failed, by query and side, with the reason."""
 
     seconds: dict[str, dict[str, list[float]]]
     same_answer: dict[str, bool] = field(default_factory=dict)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    milliseconds: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[str, Any]:
@@ -29,13 +35,23 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
         "benchmark": benchmark,
         "sf": float(scale) if "." in scale else int(scale),
         "machine": _machine(),
-        "versions": _versions(),
+        "versions": _versions(measured.seconds),
+        "settings": measured.settings,
         "runs": runs,
         "seconds": seconds,
         "same_answer": measured.same_answer,
         "ratios": {f"coffer/{side}": ratios(seconds["coffer"], seconds[side]) for side in SIDES if side != "coffer"},
         "counters": measured.counters,
+        "milliseconds": measured.milliseconds,
+        "failed": _failed(measured),
     }
+
+
+def _failed(measured: Measured) -> dict[str, dict[str, str]]:
+    failed: dict[str, dict[str, str]] = {}
+    for (name, side), why in measured.failed.items():
+        failed.setdefault(name, {})[side] = why
+    return failed
 
 
 def ratios(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> dict[str, Any]:
@@ -59,9 +75,16 @@ def show(result: dict[str, Any]) -> None:
     sides = {side: queries for side, queries in result["seconds"].items() if queries}
     print(f"{'query':<10}" + "".join(f"{side:>10}" for side in sides) + "  same answer?")
     for name, same in result["same_answer"].items():
-        medians = "".join(f"{statistics.median(queries[name]):>10.3f}" for queries in sides.values())
+        medians = "".join(_median(queries.get(name)) for queries in sides.values())
         print(f"{name:<10}{medians}  {'yes' if same else 'NO'}")
-    print(f"ratios: { ({key: value for key, value in result['ratios'].items() if value}) }")
+    for pair, ratio in result["ratios"].items():
+        if ratio:
+            worst, factor = ratio["worst"]
+            print(f"{pair}: total {ratio['total']:.3f}, geometric mean {ratio['geomean']:.3f}, worst {worst} {factor:.3f}")
+
+
+def _median(seconds: list[float] | None) -> str:
+    return f"{statistics.median(seconds):>10.3f}" if seconds else f"{'-':>10}"
 
 
 def _machine() -> dict[str, Any]:
@@ -75,19 +98,22 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _versions() -> dict[str, str]:
+def _versions(sides: dict[str, Any]) -> dict[str, str]:
     import pyspark
 
     from coffer import __version__, find_binary
 
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     coffer = subprocess.run([find_binary("coffer"), "--version"], capture_output=True, text=True, check=True).stdout
-    return {
+    versions = {
         "coffer": coffer.split()[-1] if coffer.split() else __version__,
         "spark": pyspark.__version__,
         "java": java,
         "python": platform.python_version(),
     }
+    if "comet" in sides:
+        versions |= {"comet": f"{COMET} on Spark {COMET_SPARK}"}
+    return versions
 
 
 def _lines(path: str) -> list[str]:

@@ -1,63 +1,81 @@
-"""TPC-H queries: plaintext Spark on plain Parquet against Coffer on sealed tables made from the same files."""
+"""TPC-H: every side runs every query, taking turns, on the same machine in the same run.
+
+All sides read the same rows: plaintext Spark and Comet the files that `tpchgen` wrote, the others tables made of them.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import statistics
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from coffer.workload import tpch
 from coffer.workload.answers import Answer, difference
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
+from coffer.workload.runner import Driver, QueryFailed
 from coffer_bench.report import Measured
+from coffer_bench.sides import START, Resources
 
-# The same for both sides. Coffer's engine has its memory beside the JVM's; each side's JVM has the same.
-CONF = {
-    "spark.sql.shuffle.partitions": "4",
-    "spark.driver.memory": "3g",
-}
+QUERIES = tuple(range(1, 23))
 
 
-def measure(scale: str, numbers: list[int], runs: int, folder: Path) -> Measured:
-    """Runs each query once on each side to warm up, then `runs` times, the sides taking turns."""
+def measure(scale: str, numbers: list[int], runs: int, folder: Path, sides: list[str], resources: Resources) -> Measured:
+    """Runs each query once on each side to warm up, then `runs` times, the sides taking turns. The first side's answers are
+    what the others' are compared with. A query that fails on a side is a wrong answer, and not in its seconds."""
     texts = {f"q{number}": tpch.query(number) for number in numbers}
     data = tpch.data(scale)
-    plain = {name: path for name, path in data.items() if any(_names(text, name) for text in texts.values())}
-    owner = Owner.create(folder / "trusted")
-    sealed = owner.encrypt(plain, folder / "tables")
-    measured = Measured({"spark": {}, "coffer": {}})
-    with (
-        Driver(plain, sealed=False, log=folder / "spark.log", conf={**CONF, "spark.local.dir": str(folder / "a")}) as spark,
-        Driver(
-            sealed,
-            sealed=True,
-            log=folder / "coffer.log",
-            home=owner.home,
-            passphrase_file=owner.passphrase_file,
-            conf={**CONF, "spark.local.dir": str(folder / "b")},
-        ) as coffer,
-    ):
+    tables = {name: path for name, path in data.items() if any(_names(text, name) for text in texts.values())}
+    measured = Measured({side: {} for side in sides}, settings=dataclasses.asdict(resources))
+    with ExitStack() as stack:
+        drivers = {side: stack.enter_context(START[side](tables, folder, resources)) for side in sides}
         for name, text in texts.items():
-            _measure_one(name, text, runs, spark, coffer, measured)
+            _measure_one(name, text, runs, drivers, measured)
     return measured
 
 
-def _measure_one(name: str, text: str, runs: int, spark: Driver, coffer: Driver, measured: Measured) -> None:
-    expected, reply = spark.query(text), coffer.timed(text)
+def _measure_one(name: str, text: str, runs: int, drivers: dict[str, Driver], measured: Measured) -> None:
     ordered = re.search(r"\border\s+by\b", text, re.IGNORECASE) is not None
-    found = difference(expected, Answer.from_json(reply), ordered=ordered)
-    if found is not None:
-        print(f"{name}: {found}", file=sys.stderr)
-    measured.same_answer[name] = found is None
-    theirs = measured.seconds["spark"].setdefault(name, [])
-    ours = measured.seconds["coffer"].setdefault(name, [])
+    replies: dict[str, list[dict[str, Any]]] = {side: [] for side in drivers}
+    expected: Answer | None = None
+    for side, driver in drivers.items():
+        try:
+            answer = Answer.from_json(driver.timed(text))
+        except QueryFailed as failure:
+            _wrong(name, side, str(failure).splitlines()[0], measured)
+            continue
+        expected = expected or answer
+        found = difference(expected, answer, ordered=ordered)
+        if found is None:
+            measured.same_answer.setdefault(name, True)
+        else:
+            _wrong(name, side, found, measured)
+    ready = [side for side in drivers if (name, side) not in measured.failed]
     for run in range(runs):
-        theirs.append(round(spark.query(text).seconds, 4))
-        reply = coffer.timed(text)
-        ours.append(round(reply["seconds"], 4))
-        print(f"{name} run {run + 1}: spark {theirs[-1]:.3f} s, coffer {ours[-1]:.3f} s", file=sys.stderr)
-    measured.counters[name] = reply["counters"]
+        # Whoever comes first finds the caches as the last one left them: so the first place changes hands.
+        turn = ready[run % max(1, len(ready)) :] + ready[: run % max(1, len(ready))]
+        for side in turn:
+            replies[side].append(drivers[side].timed(text))
+        told = ", ".join(f"{side} {replies[side][-1]['seconds']:.3f} s" for side in ready)
+        print(f"{name} run {run + 1}: {told}", file=sys.stderr)
+    for side in ready:
+        measured.seconds[side][name] = [round(reply["seconds"], 4) for reply in replies[side]]
+        times = [reply["milliseconds"] for reply in replies[side]]
+        measured.milliseconds.setdefault(side, {})[name] = {
+            key: round(statistics.median(one[key] for one in times)) for key in times[0]
+        }
+    if replies.get("coffer"):
+        measured.counters[name] = replies["coffer"][-1]["counters"]
+
+
+def _wrong(name: str, side: str, why: str, measured: Measured) -> None:
+    print(f"{name} on {side}: {why[:300]}", file=sys.stderr)
+    measured.failed[(name, side)] = why
+    # Peers may be wrong by themselves; what is said here of an answer is said of Coffer.
+    if side != "comet":
+        measured.same_answer[name] = False
 
 
 def _names(text: str, table: str) -> bool:

@@ -13,26 +13,28 @@ from coffer._find import find_binary
 
 @dataclass(frozen=True)
 class Owner:
-    """A home folder and the file that holds its passphrase."""
+    """A home folder and the file that holds its passphrase. `programs`: the folder of another build's programs."""
 
     home: Path
     passphrase_file: Path
+    programs: Path | None = None
 
     @staticmethod
-    def create(folder: Path) -> Owner:
+    def create(folder: Path, programs: Path | None = None) -> Owner:
         """Makes a home under `folder` with `coffer init` and a generated passphrase. The policy it writes accepts
         simulated evidence, which is what this release has."""
         folder.mkdir(parents=True, exist_ok=True)
         passphrase_file = folder / "passphrase"
         passphrase_file.touch(mode=0o600)
         passphrase_file.write_text(secrets.token_urlsafe(24) + "\n")
-        owner = Owner(folder / "home", passphrase_file)
+        owner = Owner(folder / "home", passphrase_file, programs)
         owner.coffer("init")
         return owner
 
     def coffer(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs the command line as this owner. With `check`, an exit code other than 0 is an error with its words."""
-        command = [str(find_binary("coffer")), *map(str, arguments)]
+        program = self.programs / "coffer" if self.programs else find_binary("coffer")
+        command = [str(program), *map(str, arguments)]
         done = subprocess.run(command, env=self.environment(), text=True, capture_output=True, stdin=subprocess.DEVNULL)
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")

@@ -33,7 +33,7 @@ class Driver:
     """A Spark session in a child process, with `tables` (name → path) as temporary views.
 
     `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain Parquet and Spark is as it
-    comes. `log`: the file that takes the child's standard error.
+    comes. `log`: the file that takes the child's standard error. `python`: another interpreter, with another PySpark.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class Driver:
         passphrase_file: Path | None = None,
         conf: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
+        python: Path | None = None,
     ) -> None:
         start = {
             "tables": {name: str(path) for name, path in tables.items()},
@@ -58,7 +59,7 @@ class Driver:
         }
         self._log = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "coffer.workload.runner"],
+            [str(python or sys.executable), "-m", "coffer.workload.runner"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -81,7 +82,7 @@ class Driver:
         return Answer.from_json(self._ask({"op": "query", "sql": sql, "conf": conf or {}}))
 
     def timed(self, sql: str) -> dict[str, Any]:
-        """As `query`, with what the plugin counted."""
+        """As `query`, with `counters` and `milliseconds` beside the answer: see `QueryProfile` of the plugin."""
         return self._ask({"op": "query", "sql": sql, "conf": {}})
 
     def run(self, code: str, **names: Any) -> Any:
@@ -195,35 +196,22 @@ def _query(spark: Any, sql: str, conf: dict[str, str]) -> dict[str, Any]:
     finally:
         for key, value in before.items():
             spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+    profile = _profile(spark, df)
     return {
         "seconds": seconds,
         "schema": schema,
         "rows": [[encode(value) for value in row] for row in rows],
-        "counters": _counters(df),
+        "counters": {key: value for key, value in profile.items() if not key.endswith("_ms")},
+        "milliseconds": {key.removesuffix("_ms"): value for key, value in profile.items() if key.endswith("_ms")},
     }
 
 
-def _counters(df: Any) -> dict[str, int]:
-    """What Coffer's operators counted in this query, from their SQL metrics; empty for plaintext Spark."""
-    wanted = {"crossings": "crossings", "bytesSealed": "bytes_sealed", "bytesOpened": "bytes_opened"}
-    totals: dict[str, int] = {}
-    pending = [df._jdf.queryExecution().executedPlan()]
-    while pending:
-        node = pending.pop()
-        name = node.getClass().getSimpleName()
-        if name == "AdaptiveSparkPlanExec":
-            pending.append(node.executedPlan())
-            continue
-        if name.endswith("QueryStageExec"):
-            pending.append(node.plan())
-            continue
-        metrics = node.metrics()
-        for key, label in wanted.items():
-            if metrics.contains(key):
-                totals[label] = totals.get(label, 0) + metrics.apply(key).value()
-        children = node.children()
-        pending.extend(children.apply(i) for i in range(children.size()))
-    return totals
+def _profile(spark: Any, df: Any) -> dict[str, int]:
+    """What Coffer counted in this query and where its time went; of plaintext Spark only the time that planning took."""
+    if "CofferPlugin" in (spark.sparkContext.getConf().get("spark.plugins") or ""):
+        return json.loads(spark._jvm.org.apache.spark.sql.coffer.PythonBridge.profile(df._jdf))
+    phases = df._jdf.queryExecution().tracker().phases().values().toSeq()
+    return {"planning_ms": sum(phases.apply(i).durationMs() for i in range(phases.size()))}
 
 
 def _failure(error: Exception) -> dict[str, Any]:

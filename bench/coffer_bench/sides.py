@@ -1,0 +1,151 @@
+"""The sides of a comparison: what each is, and how it is started with the same cores and memory as the others."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from coffer._find import cache_dir
+from coffer.workload.owner import Owner
+from coffer.workload.runner import Driver
+
+ALL = ("spark", "coffer", "unsealed", "comet")
+
+COMET = "0.12.0"
+COMET_SPARK = "3.5.8"
+_COMET_ARTIFACT = f"org.apache.datafusion:comet-spark-spark3.5_2.12:{COMET}"
+_COMET_JAR = f"org/apache/datafusion/comet-spark-spark3.5_2.12/{COMET}/comet-spark-spark3.5_2.12-{COMET}.jar"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The same for all sides. What runs beside the JVM (Coffer's engine, Comet) has `native` GiB, and the JVM `heap`;
+    plaintext Spark's JVM has both."""
+
+    cores: int
+    partitions: int
+    heap: int
+    native: int
+
+    @staticmethod
+    def of(cores: int, partitions: int, engine_memory: str) -> Resources:
+        found = re.fullmatch(r"(\d+)\s*[gG](i?[bB])?", engine_memory)
+        if not found:
+            raise ValueError(f"{engine_memory!r} is no memory size such as 2g")
+        return Resources(cores, partitions, heap=2, native=int(found.group(1)))
+
+    @property
+    def master(self) -> str:
+        return f"local[{self.cores}]"
+
+    def conf(self, scratch: Path, heap: int) -> dict[str, str]:
+        return {
+            "spark.sql.shuffle.partitions": str(self.partitions),
+            "spark.driver.memory": f"{heap}g",
+            "spark.local.dir": str(scratch),
+        }
+
+
+Tables = dict[str, Path]
+Start = Callable[[Tables, Path, Resources], Driver]
+
+
+def spark(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """Plaintext Spark on plain Parquet, as it comes."""
+    conf = resources.conf(folder / "spark", resources.heap + resources.native)
+    return Driver(tables, sealed=False, log=folder / "spark.log", master=resources.master, conf=conf)
+
+
+def coffer(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """Coffer on sealed tables made of the same files."""
+    return _sealed("coffer", tables, folder, resources, None)
+
+
+def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """The same engine, plugin and plans with sealing switched off, on tables that are not encrypted."""
+    built = subprocess.run(
+        [Path(__file__).parent.parent / "build-unsealed"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+    return _sealed("unsealed", tables, folder, resources, Path(built.strip()))
+
+
+def _sealed(name: str, tables: Tables, folder: Path, resources: Resources, programs: Path | None) -> Driver:
+    owner = Owner.create(folder / f"{name}-trusted", programs)
+    conf = resources.conf(folder / name, resources.heap)
+    conf["spark.coffer.engine.memory"] = f"{resources.native}GiB"
+    env = {}
+    if programs is not None:
+        # A policy of one build is an error for the other: this one is made for the unsealed, here and nowhere else.
+        policy = owner.home / "policy.toml"
+        policy.write_text(policy.read_text().replace('accept = ["simulated"]', 'accept = ["unsealed"]'))
+        conf["spark.coffer.engine.evidence"] = "unsealed"
+        env["COFFER_BIN"] = str(programs)
+    print(f"writing the tables of {name}", file=sys.stderr)
+    sealed = owner.encrypt(tables, folder / f"{name}-tables")
+    return Driver(
+        sealed,
+        sealed=True,
+        log=folder / f"{name}.log",
+        master=resources.master,
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=conf,
+        env=env,
+    )
+
+
+def comet(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """Plaintext Comet: Spark 3.5 whose operators run in DataFusion inside the JVM's process. It keeps its data outside the
+    heap and needs its own shuffle manager."""
+    jar = str(_comet_jar())
+    conf = {
+        **resources.conf(folder / "comet", resources.heap),
+        "spark.jars": jar,
+        "spark.driver.extraClassPath": jar,
+        "spark.plugins": "org.apache.spark.CometPlugin",
+        "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
+        "spark.comet.enabled": "true",
+        "spark.comet.exec.enabled": "true",
+        "spark.comet.exec.shuffle.enabled": "true",
+        "spark.memory.offHeap.enabled": "true",
+        "spark.memory.offHeap.size": f"{resources.native}g",
+    }
+    python = _comet_python()
+    return Driver(
+        tables,
+        sealed=False,
+        log=folder / "comet.log",
+        master=resources.master,
+        conf=conf,
+        env={"PYSPARK_PYTHON": str(python)},
+        python=python,
+    )
+
+
+def _comet_jar() -> Path:
+    jar = Path.home() / ".m2" / "repository" / _COMET_JAR
+    if not jar.is_file():
+        command = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={_COMET_ARTIFACT}", "-Dtransitive=false"]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    return jar
+
+
+def _comet_python() -> Path:
+    """The interpreter of an environment with Comet's Spark; made on demand, then kept in Coffer's cache folder."""
+    venv = cache_dir() / f"comet-{COMET}-venv"
+    python = venv / "bin" / "python"
+    if not (venv / ".ready").is_file():
+        shutil.rmtree(venv, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"pyspark=={COMET_SPARK}"]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+        (venv / ".ready").touch()
+    return python
+
+
+START: dict[str, Start] = {"spark": spark, "coffer": coffer, "unsealed": unsealed, "comet": comet}

@@ -234,7 +234,7 @@ fn done(
 ) -> Result<Done, TaskError> {
     let place = task.place;
     let sealed = link.crossed.bytes_out.load(Ordering::Relaxed);
-    let frames_sealed = streams.iter().map(|stream| stream.frames).sum();
+    let frames_sealed = finished.streams.iter().map(|stream| stream.frames).sum();
     let commit = CommitRecord {
         session: place.session.as_bytes().to_vec().into(),
         execution: task.execution.0,

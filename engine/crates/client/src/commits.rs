@@ -1,4 +1,4 @@
-//! Commit records of a shuffle: which attempt of each map counts, and how many rows there really are.
+//! Commit records of a shuffle or broadcast: which attempt of each map counts, and how many rows there really are.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use prost::Message;
 
 use crate::{
     ClientError, Service,
-    session::{Accepted, Session},
+    session::{Accepted, Output, Session},
 };
 
 /// A commit record of the task that it must be of.
@@ -51,13 +51,13 @@ impl Commit {
 }
 
 impl Service {
-    /// Takes the commit records of all maps of a shuffle, and seals the list of their attempts.
+    /// Takes the commit records of all maps of a shuffle or broadcast, and seals the list of their attempts.
     pub(crate) fn accept_commits(&self, request: &AcceptCommits) -> Result<CommitsAccepted, ClientError> {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let stage = request.stage;
-        let (held, reduces) = session.shuffle(stage).ok_or(ClientError::StageUnknown(stage))?;
-        let maps = held.partitions;
+        let (held, reduces) = session.exchange(stage).ok_or(ClientError::StageUnknown(stage))?;
+        let (maps, output) = (held.partitions, held.output);
         if request.maps != maps || usize::try_from(maps) != Ok(request.commits.len()) {
             return Err(ClientError::CommitCount {
                 stage,
@@ -87,7 +87,7 @@ impl Service {
                 *bytes = bytes.saturating_add(count.bytes);
             }
         }
-        let (epoch, sealed) = accept(&mut session, stage, attempts)?;
+        let (epoch, sealed) = accept(&mut session, stage, output, attempts)?;
         Ok(CommitsAccepted {
             epoch,
             sealed_attempts: sealed.into(),
@@ -98,10 +98,17 @@ impl Service {
     }
 }
 
-/// A list that is not the one held gets the next epoch.
-fn accept(session: &mut Session, stage: u32, attempts: Vec<AttemptId>) -> Result<(u32, Vec<u8>), ClientError> {
+/// A list that is not the one held gets the next epoch. A broadcast has one list for ever: the driver holds the bytes, so nothing of
+/// it is ever lost and made again, and tasks of one stage must not join with two versions of it.
+fn accept(
+    session: &mut Session,
+    stage: u32,
+    output: Output,
+    attempts: Vec<AttemptId>,
+) -> Result<(u32, Vec<u8>), ClientError> {
     let epoch = match session.accepted.get(&stage) {
         Some(held) if held.attempts == attempts => return Ok((held.epoch, held.sealed.clone())),
+        Some(_) if output == Output::Broadcast => return Err(ClientError::BroadcastTaken(stage)),
         Some(held) => held.epoch + 1,
         None => 1,
     };

@@ -62,9 +62,6 @@ pub enum ClientError {
     /// The fragment cannot be run exactly as Spark would.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// A sink that engines do not have yet.
-    #[error("a {0} sink is not supported yet")]
-    SinkUnsupported(&'static str),
     /// The stage's parts do not fit together.
     #[error("stage {stage}: {what}")]
     Stage {
@@ -79,6 +76,9 @@ pub enum ClientError {
     /// No such stage was sealed.
     #[error("stage {0} was not sealed in this session and execution")]
     StageUnknown(u32),
+    /// A broadcast's outputs were accepted before, and were others.
+    #[error("other outputs of broadcast stage {0} were accepted before")]
+    BroadcastTaken(u32),
     /// Tasks would read something twice, or not at all.
     #[error("stage {stage}: {source}")]
     Coverage {
@@ -239,9 +239,10 @@ impl ClientError {
             Self::EngineUnknown(_) => "engine_unknown",
             Self::HandleUnknown(_) => "handle_unknown",
             Self::SessionUnknown => "session",
-            Self::Unsupported(_) | Self::SinkUnsupported(_) => "unsupported",
+            Self::Unsupported(_) => "unsupported",
             Self::Stage { .. } => "stage",
             Self::StageTaken(_) => "stage_taken",
+            Self::BroadcastTaken(_) => "broadcast_taken",
             Self::StageUnknown(_) => "stage_unknown",
             Self::Coverage { .. } => "coverage",
             Self::Column { .. } => "column",
@@ -289,9 +290,7 @@ impl ClientError {
             Self::ChallengeExpired => {
                 "ask for a new challenge; if this recurs, is the executor's clock or network stuck?"
             }
-            Self::Unsupported(_) | Self::SinkUnsupported(_) => {
-                "rewrite the query without it; nothing of it has been run"
-            }
+            Self::Unsupported(_) => "rewrite the query without it; nothing of it has been run",
             Self::CommitOpening { .. }
             | Self::CommitPlace { .. }
             | Self::CommitRepeated { .. }

@@ -37,7 +37,7 @@ pub(crate) fn take(
     let target = match stage.output {
         Output::Result => StreamTarget::Result,
         Output::Sample => StreamTarget::Sample,
-        Output::Shuffle(_) | Output::Write(_) => return Err(ClientError::StageUnknown(number)),
+        Output::Shuffle(_) | Output::Broadcast | Output::Write(_) => return Err(ClientError::StageUnknown(number)),
     };
     let mut order: Vec<&TaskResult> = results.iter().collect();
     order.sort_by_key(|result| result.partition);

@@ -19,10 +19,19 @@ const LEASE_SECONDS: u32 = 3600;
 pub(crate) enum Output {
     /// One stream for each of so many reduce partitions.
     Shuffle(u32),
+    /// One stream for all tasks that read it.
+    Broadcast,
     Result,
     Sample,
     /// Files of a table: the number of the write.
     Write(u32),
+}
+
+impl Output {
+    /// Whether other stages read it, in this execution or a later one.
+    pub(crate) fn is_exchange(self) -> bool {
+        matches!(self, Self::Shuffle(_) | Self::Broadcast)
+    }
 }
 
 /// A stage as it was sealed.
@@ -35,7 +44,7 @@ pub(crate) struct Stage {
     pub(crate) partitions: u32,
 }
 
-/// The outputs of a shuffle that count.
+/// The outputs of a shuffle or broadcast that count.
 pub(crate) struct Accepted {
     pub(crate) epoch: u32,
     pub(crate) attempts: Vec<AttemptId>,
@@ -54,7 +63,7 @@ pub(crate) struct Session {
     keks: KekSet,
     /// Grows with the KEKs: an engine that has an older one needs another release.
     generation: u32,
-    /// By stage and, but for shuffles (0), execution.
+    /// By stage and, but for exchanges (0), execution.
     stages: HashMap<(u32, u64), Stage>,
     pub(crate) accepted: HashMap<u32, Accepted>,
     pub(crate) objects: HashMap<u32, Object>,
@@ -100,12 +109,12 @@ impl Session {
 
     /// Enters a stage. The same again is fine; another one in its place is not, or descriptors of both could be mixed.
     pub(crate) fn enter(&mut self, stage: u32, execution: u64, entry: Stage) -> Result<(), ClientError> {
-        let shuffle = matches!(entry.output, Output::Shuffle(_));
+        let exchange = entry.output.is_exchange();
         let other_kind = self
             .stages
             .iter()
-            .any(|((id, _), held)| *id == stage && matches!(held.output, Output::Shuffle(_)) != shuffle);
-        let place = (stage, if shuffle { 0 } else { execution });
+            .any(|((id, _), held)| *id == stage && held.output.is_exchange() != exchange);
+        let place = (stage, if exchange { 0 } else { execution });
         match self.stages.get(&place) {
             _ if other_kind => Err(ClientError::StageTaken(stage)),
             Some(held) if held.digest == entry.digest => Ok(()),
@@ -117,10 +126,12 @@ impl Session {
         }
     }
 
-    pub(crate) fn shuffle(&self, stage: u32) -> Option<(&Stage, u32)> {
+    /// A stage that others read, and how many streams each of its tasks writes.
+    pub(crate) fn exchange(&self, stage: u32) -> Option<(&Stage, u32)> {
         let held = self.stages.get(&(stage, 0))?;
         match held.output {
             Output::Shuffle(reduces) => Some((held, reduces)),
+            Output::Broadcast => Some((held, 1)),
             Output::Result | Output::Sample | Output::Write(_) => None,
         }
     }

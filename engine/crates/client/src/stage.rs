@@ -21,7 +21,7 @@ use prost::Message;
 
 use crate::{
     ClientError, CoverageError, Service,
-    coverage::{Pairs, row_groups},
+    coverage::{Products, Shape, check_inputs, row_groups},
     session::{Output, Session, Stage},
     tables::{Opened, data_type},
     writes,
@@ -32,6 +32,8 @@ struct Source {
     table: std::sync::Arc<Opened>,
     keks: KekSet,
     ids: Vec<KekId>,
+    /// The side of a Cartesian product that it lies below.
+    side: u32,
 }
 
 impl Service {
@@ -53,8 +55,8 @@ impl Service {
             leaves.gather(stage, root)?;
         }
         let sources = self.sources(request, &leaves)?;
-        check_scans(request, &sources)?;
-        check_inputs(&session, request, &leaves)?;
+        check_producers(&session, request, &leaves)?;
+        check_coverage(request, &sources)?;
         let pins = pins(&session, request)?;
         let write_task = match &write {
             Some(write) => Some(write_task(stage, &fragment, write)?),
@@ -140,7 +142,9 @@ impl Service {
             }
             let keks = table.keks(columns)?;
             let ids = keks.iter().map(coffer_keys::Kek::id).collect();
-            if sources.insert(asked.scan_id, Source { table, keks, ids }).is_some() {
+            let side = asked.side;
+            let source = Source { table, keks, ids, side };
+            if sources.insert(asked.scan_id, source).is_some() {
                 return Err(wrong(stage, "a scan that is named twice"));
             }
         }
@@ -161,7 +165,7 @@ fn output_of(fragment: &Fragment, write: u32) -> Result<Output, ClientError> {
         Some(sink::Kind::Result(_)) => Ok(Output::Result),
         Some(sink::Kind::Sample(_)) => Ok(Output::Sample),
         Some(sink::Kind::Write(_)) => Ok(Output::Write(write)),
-        Some(sink::Kind::Broadcast(_)) => Err(ClientError::SinkUnsupported("broadcast")),
+        Some(sink::Kind::Broadcast(_)) => Ok(Output::Broadcast),
         Some(sink::Kind::Shuffle(partitioning)) => match &partitioning.kind {
             Some(partitioning::Kind::Hash(hash)) => Ok(Output::Shuffle(hash.partitions)),
             Some(partitioning::Kind::Single(_)) => Ok(Output::Shuffle(1)),
@@ -209,19 +213,28 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
     Ok(())
 }
 
-/// A shuffle's streams outlive its execution, so the execution is no part of what makes a shuffle stage the same.
+/// The streams of an exchange outlive its execution, so the execution is no part of what makes such a stage the same.
 fn digest_of(request: &SealStage, output: Output) -> [u8; 32] {
     let mut request = request.clone();
-    if matches!(output, Output::Shuffle(_)) {
+    if output.is_exchange() {
         request.execution = 0;
     }
     sha256(&request.encode_to_vec())
 }
 
-fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<(), ClientError> {
+/// What tasks read together is what there is.
+fn check_coverage(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<(), ClientError> {
     let stage = request.stage;
     let coverage = |source| ClientError::Coverage { stage, source };
-    let mut slices: BTreeMap<(u32, u32), Vec<std::ops::Range<u32>>> = BTreeMap::new();
+    let products = Products::read(&request.products, &request.tasks).map_err(coverage)?;
+    check_scans(request, sources, &products)?;
+    let shapes: Vec<Shape> = request.inputs.iter().map(Shape::of).collect();
+    check_inputs(&shapes, &products, &request.tasks).map_err(coverage)
+}
+
+fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>, products: &Products) -> Result<(), ClientError> {
+    let stage = request.stage;
+    let coverage = |source| ClientError::Coverage { stage, source };
     for slice in request.tasks.iter().flat_map(|task| &task.slices) {
         let source = sources
             .get(&slice.scan_id)
@@ -229,73 +242,72 @@ fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>) -> Result<()
         if source.table.row_groups(slice.file).is_none() {
             return Err(coverage(CoverageError::Outside(slice.scan_id)));
         }
-        slices
-            .entry((slice.scan_id, slice.file))
-            .or_default()
-            .push(slice.first_row_group..slice.end_row_group);
     }
     for (scan_id, source) in sources {
+        let of = |task: &TaskSpec| -> Vec<(u32, std::ops::Range<u32>)> {
+            let own = task.slices.iter().filter(|slice| slice.scan_id == *scan_id);
+            own.map(|slice| (slice.file, slice.first_row_group..slice.end_row_group))
+                .collect()
+        };
+        let Some(readers) = products.readers(*scan_id, source.side, of).map_err(coverage)? else {
+            continue;
+        };
+        let mut slices: BTreeMap<u32, Vec<std::ops::Range<u32>>> = BTreeMap::new();
+        for (file, range) in readers.into_iter().flatten() {
+            slices.entry(file).or_default().push(range);
+        }
         for file in 0..source.table.files() {
             let count = source.table.row_groups(file).unwrap_or_default();
             let count = u32::try_from(count).map_err(|_| wrong(stage, "a file too large"))?;
-            let read = slices.remove(&(*scan_id, file)).unwrap_or_default();
+            let read = slices.remove(&file).unwrap_or_default();
             row_groups(*scan_id, count, read).map_err(coverage)?;
         }
     }
     Ok(())
 }
 
-fn check_inputs(session: &Session, request: &SealStage, leaves: &Leaves) -> Result<(), ClientError> {
+/// The stage's inputs are those of its fragment, and the outputs of stages that were sealed and accepted.
+fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> Result<(), ClientError> {
     let stage = request.stage;
-    let coverage = |source| ClientError::Coverage { stage, source };
-    let mut pairs: HashMap<u32, Pairs> = HashMap::new();
+    let mut seen = BTreeSet::new();
     for input in &request.inputs {
-        if !leaves.inputs.contains_key(&input.input_id) {
-            return Err(wrong(stage, "an input that the fragment does not have"));
-        }
+        let leaf = leaves
+            .inputs
+            .get(&input.input_id)
+            .ok_or(wrong(stage, "an input that the fragment does not have"))?;
         let producer = input.producer_stage;
-        let (held, reduces) = session.shuffle(producer).ok_or(ClientError::StageUnknown(producer))?;
+        let (held, reduces) = session.exchange(producer).ok_or(ClientError::StageUnknown(producer))?;
         if held.partitions != input.maps || reduces != input.reduces {
             return Err(wrong(stage, "an input of another size than its producer"));
+        }
+        let broadcast = held.output == Output::Broadcast;
+        if leaf.broadcast != broadcast || input.broadcast != broadcast {
+            return Err(wrong(
+                stage,
+                "a broadcast that is read as a shuffle, or a shuffle as a broadcast",
+            ));
         }
         if !session.accepted.contains_key(&producer) {
             return Err(ClientError::AttemptsMissing { stage, producer });
         }
-        let same = leaves
-            .inputs
-            .get(&input.input_id)
-            .and_then(|leaf| leaf.schema.as_ref())
-            .is_some_and(|schema| {
-                schema
-                    .fields
-                    .iter()
-                    .map(|field| &field.r#type)
-                    .eq(held.schema.fields.iter().map(|field| &field.r#type))
-            });
+        let same = leaf.schema.as_ref().is_some_and(|schema| {
+            schema
+                .fields
+                .iter()
+                .map(|field| &field.r#type)
+                .eq(held.schema.fields.iter().map(|field| &field.r#type))
+        });
         if !same {
             return Err(wrong(stage, "an input of other columns than its producer writes"));
         }
-        let new = Pairs::new(input.input_id, input.maps, input.reduces, input.group != 0);
-        if pairs.insert(input.input_id, new).is_some() {
+        if !seen.insert(input.input_id) {
             return Err(wrong(stage, "an input that is named twice"));
         }
     }
-    if pairs.len() != leaves.inputs.len() {
+    if seen.len() != leaves.inputs.len() {
         return Err(wrong(stage, "an input of the fragment without a producer"));
     }
-    for rectangle in request.tasks.iter().flat_map(|task| &task.rectangles) {
-        pairs
-            .get_mut(&rectangle.input_id)
-            .ok_or_else(|| coverage(CoverageError::Unknown(rectangle.input_id)))?
-            .add(
-                rectangle.map_begin..rectangle.map_end,
-                rectangle.reduce_begin..rectangle.reduce_end,
-            )
-            .map_err(coverage)?;
-    }
-    pairs
-        .into_values()
-        .try_for_each(|pairs| pairs.check().map_err(coverage))
+    Ok(())
 }
 
 fn pins(session: &Session, request: &SealStage) -> Result<Vec<ObjectPin>, ClientError> {

@@ -313,7 +313,7 @@ fn every_row_group(info: &TableInfo) -> Vec<TaskSpec> {
         .enumerate()
         .map(|(number, file)| TaskSpec {
             slices: vec![slice(number, 0, 1), slice(number, 1, file.row_groups.len())],
-            rectangles: vec![],
+            ..TaskSpec::default()
         })
         .collect()
 }

@@ -13,6 +13,7 @@
 
 pub mod address;
 mod attest;
+mod broadcast;
 mod channel;
 pub mod connection;
 pub mod enclave;

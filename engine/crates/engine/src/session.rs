@@ -16,13 +16,15 @@ use coffer_sealing::{AttemptId, Secret, SessionId, SessionKey};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::task::Check;
+use crate::{broadcast::Broadcasts, task::Check};
 
-/// A plan is shared by tasks of the same fragment, with the same objects, over the same number of partitions.
+/// A plan is shared by tasks of the same fragment, with the same objects and broadcasts, over the same number of partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlanKey {
     pub(crate) fragment: [u8; 32],
     pub(crate) objects: Vec<[u8; 32]>,
+    /// By input id: what the sides are built from that the tasks share.
+    pub(crate) broadcasts: Vec<(u32, Arc<Vec<AttemptId>>)>,
     pub(crate) partitions: u32,
 }
 
@@ -47,6 +49,7 @@ pub struct Session {
     /// Keys hash partitioning, so that equal values of two queries fall differently.
     pub(crate) partitioning_key: Secret<32>,
     pub(crate) footers: Arc<FooterCache>,
+    pub(crate) broadcasts: Broadcasts,
     state: Mutex<State>,
     /// Outlives the session's lease: an engine never goes back to older attempts.
     epochs: Arc<Mutex<Epochs>>,
@@ -78,6 +81,15 @@ impl Session {
 
     pub(crate) fn keep_plan(&self, key: PlanKey, plan: Arc<Plan>) -> Arc<Plan> {
         Arc::clone(self.state.lock().plans.entry(key).or_insert(plan))
+    }
+
+    /// Drops a plan in which a task failed. What its tasks share (the build side of a broadcast join) may have failed with
+    /// it, and would fail for every task to come.
+    pub(crate) fn forget_plan(&self, key: &PlanKey, plan: &Arc<Plan>) {
+        let mut state = self.state.lock();
+        if state.plans.get(key).is_some_and(|held| Arc::ptr_eq(held, plan)) {
+            state.plans.remove(key);
+        }
     }
 
     /// Notes a stage's list of attempts. A later epoch replaces an earlier one; going back is refused, and so is a second
@@ -157,6 +169,7 @@ impl Sessions {
             key,
             partitioning_key,
             footers: Arc::new(FooterCache::default()),
+            broadcasts: Broadcasts::default(),
             state: Mutex::new(State {
                 keks: Arc::new(keks.clone()),
                 plans: HashMap::new(),

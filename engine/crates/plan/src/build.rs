@@ -1,22 +1,23 @@
 //! Nodes of a fragment as operators, one small function for each kind.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arrow::{
     compute::SortOptions,
     datatypes::{DataType, SchemaRef},
 };
 use coffer_expr::CompileContext;
-use coffer_proto::plan::{AggCall, Expr, Fragment, NamedExpr, Node, Sort, node::Op, partitioning, sink};
+use coffer_proto::plan::{AggCall, Expr, Fragment, Join, NamedExpr, Node, Project, Sort, node::Op, partitioning, sink};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
 
 use crate::{
-    NodeMetrics, Unsupported, aggregate,
+    NodeMetrics, Unsupported, aggregate, columns,
     expand::ExpandExec,
     input::InputExec,
+    join::{self, Side, Sides, Spec},
     limit::LimitExec,
     metrics, order,
     scan::ScanExec,
@@ -86,6 +87,7 @@ pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupp
     let mut builder = Builder {
         expressions: Expressions(context.expressions),
         nodes: vec![],
+        in_broadcast: false,
     };
     let plan = builder.node(root, context.partitions)?;
     let output = fragment.output.as_ref().ok_or(Unsupported::Malformed {
@@ -210,6 +212,8 @@ type NamedExprs = Vec<(Arc<dyn PhysicalExpr>, String)>;
 struct Builder<'a> {
     expressions: Expressions<'a>,
     nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
+    /// Whether the nodes being built are the broadcast side of a join: one partition, the same in every task.
+    in_broadcast: bool,
 }
 
 impl Builder<'_> {
@@ -218,6 +222,17 @@ impl Builder<'_> {
         let malformed = |what| Unsupported::Malformed { node: id, what };
         let operators = |source| Unsupported::Operators { node: id, source };
         let op = node.op.as_ref().ok_or(malformed("a node without operator"))?;
+        match op {
+            Op::Input(input) if input.broadcast != self.in_broadcast => {
+                return Err(malformed(
+                    "a broadcast is read as the build side of a join, and nothing else is",
+                ));
+            }
+            Op::Scan(_) | Op::Values(_) | Op::Join(_) | Op::Union(_) if self.in_broadcast => {
+                return Err(malformed("a broadcast side with other rows than the broadcast's"));
+            }
+            _ => {}
+        }
         let made: Vec<Arc<dyn ExecutionPlan>> = match op {
             Op::Scan(scan) => {
                 let schema = schema_of(scan.schema.as_ref().ok_or(malformed("a scan without schema"))?, id)?;
@@ -235,6 +250,9 @@ impl Builder<'_> {
             }
             Op::Input(input) => {
                 let schema = schema_of(input.schema.as_ref().ok_or(malformed("an input without schema"))?, id)?;
+                if input.broadcast && !input.merge.is_empty() {
+                    return Err(malformed("a broadcast has no order"));
+                }
                 let merge = if input.merge.is_empty() {
                     None
                 } else {
@@ -256,8 +274,7 @@ impl Builder<'_> {
                 vec![Arc::new(FilterExec::try_new(condition, child).map_err(operators)?)]
             }
             Op::Project(project) => {
-                let child = self.child(id, project.child.as_deref(), partitions)?;
-                let exprs = self.named(id, &project.exprs, &child.schema())?;
+                let (child, exprs) = self.projected(id, project, partitions)?;
                 vec![Arc::new(ProjectionExec::try_new(exprs, child).map_err(operators)?)]
             }
             Op::Aggregate(node) => {
@@ -305,20 +322,98 @@ impl Builder<'_> {
                 }
                 vec![Arc::new(plan)]
             }
-            Op::Join(_) => {
-                return Err(Unsupported::Operator {
-                    node: id,
-                    operator: "join",
-                    reason: "joins come with the next version of the engine".to_owned(),
-                });
-            }
+            Op::Join(join) => self.join(id, join, None, partitions)?,
         };
-        let top = made
-            .first()
-            .map(Arc::clone)
-            .ok_or(malformed("a node without operator"))?;
+        self.keep(id, made)
+    }
+
+    /// Enters a node's operators, and gives the top one.
+    fn keep(&mut self, id: u32, made: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        let top = made.first().map(Arc::clone).ok_or(Unsupported::Malformed {
+            node: id,
+            what: "a node without operator",
+        })?;
         self.nodes.push((id, made));
         Ok(top)
+    }
+
+    /// The child of a projection, and its expressions over it. A join makes only the columns that are read: each costs a
+    /// copy of every row that comes out.
+    fn projected(
+        &mut self,
+        id: u32,
+        project: &Project,
+        partitions: usize,
+    ) -> Result<(Arc<dyn ExecutionPlan>, NamedExprs), Unsupported> {
+        let Some((child, Op::Join(join))) = project
+            .child
+            .as_deref()
+            .and_then(|child| Some((child, child.op.as_ref()?)))
+        else {
+            let child = self.child(id, project.child.as_deref(), partitions)?;
+            let exprs = self.named(id, &project.exprs, &child.schema())?;
+            return Ok((child, exprs));
+        };
+        let mut needed = BTreeSet::new();
+        for expr in project.exprs.iter().filter_map(|named| named.expr.as_ref()) {
+            columns::gather(expr, &mut needed);
+        }
+        if needed.is_empty() {
+            // Rows without columns are only counted; one column carries the count.
+            needed.insert(0);
+        }
+        let needed: Vec<u32> = needed.into_iter().collect();
+        let made = self.join(child.id, join, Some(&needed), partitions)?;
+        let plan = self.keep(child.id, made)?;
+        let narrowed: Vec<NamedExpr> = project
+            .exprs
+            .iter()
+            .map(|named| NamedExpr {
+                name: named.name.clone(),
+                expr: named.expr.as_ref().map(|expr| columns::narrowed(expr, &needed)),
+            })
+            .collect();
+        let exprs = self.named(id, &narrowed, &plan.schema())?;
+        Ok((plan, exprs))
+    }
+
+    /// The operators of a join; with `needed`, of these columns of its output only.
+    fn join(
+        &mut self,
+        id: u32,
+        join: &Join,
+        needed: Option<&[u32]>,
+        partitions: usize,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
+        if self.in_broadcast {
+            return Err(Unsupported::Malformed {
+                node: id,
+                what: "a broadcast side with other rows than the broadcast's",
+            });
+        }
+        let spec = Spec::read(id, join)?;
+        if spec.is_paired_loop()
+            && partitions > 1
+            && [&join.left, &join.right].iter().any(|side| has_values(side.as_deref()))
+        {
+            return Err(Unsupported::Operator {
+                node: id,
+                operator: "join",
+                reason: "local rows in a Cartesian product are in one of its cells only".to_owned(),
+            });
+        }
+        let mut side = |side: Side, node: Option<&Node>| {
+            self.in_broadcast = spec.broadcast_side() == Some(side);
+            let partitions = if self.in_broadcast { 1 } else { partitions };
+            let plan = self.child(id, node, partitions);
+            self.in_broadcast = false;
+            plan
+        };
+        let sides = Sides {
+            left: side(Side::Left, join.left.as_deref())?,
+            right: side(Side::Right, join.right.as_deref())?,
+        };
+        join::plan(&spec, sides, needed, &self.expressions)
     }
 
     fn child(
@@ -399,5 +494,21 @@ impl Builder<'_> {
             what: "a limit beyond memory",
         })?;
         Ok(Arc::new(TopKExec::new(ordering, child, fetch)))
+    }
+}
+
+/// Whether rows that came with the fragment are below a node.
+fn has_values(node: Option<&Node>) -> bool {
+    match node.and_then(|node| node.op.as_ref()) {
+        None | Some(Op::Scan(_) | Op::Input(_)) => false,
+        Some(Op::Values(_)) => true,
+        Some(Op::Filter(op)) => has_values(op.child.as_deref()),
+        Some(Op::Project(op)) => has_values(op.child.as_deref()),
+        Some(Op::Aggregate(op)) => has_values(op.child.as_deref()),
+        Some(Op::Sort(op)) => has_values(op.child.as_deref()),
+        Some(Op::Limit(op)) => has_values(op.child.as_deref()),
+        Some(Op::Expand(op)) => has_values(op.child.as_deref()),
+        Some(Op::Union(op)) => op.children.iter().any(|child| has_values(Some(child))),
+        Some(Op::Join(op)) => has_values(op.left.as_deref()) || has_values(op.right.as_deref()),
     }
 }

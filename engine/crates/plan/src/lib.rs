@@ -15,10 +15,12 @@ mod aggregate;
 mod build;
 #[cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::as_conversions))]
 pub mod codec;
+mod columns;
 mod error;
 mod expand;
 mod input;
 mod io;
+mod join;
 mod limit;
 mod metrics;
 mod operator;

@@ -6,7 +6,8 @@ use std::fmt::{self, Write};
 
 use coffer_proto::plan::{
     AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
-    Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op, partitioning, sink,
+    Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op, partitioning,
+    sink,
 };
 
 /// The fragment as indented text, for EXPLAIN.
@@ -75,7 +76,8 @@ impl Writer<'_> {
                 )
             }
             Op::Input(input) => {
-                write!(out, "Input {} [{}]", input.input_id, Columns(input.schema.as_ref()))?;
+                let kind = if input.broadcast { "Broadcast input" } else { "Input" };
+                write!(out, "{kind} {} [{}]", input.input_id, Columns(input.schema.as_ref()))?;
                 when(
                     out,
                     !input.merge.is_empty(),
@@ -129,19 +131,29 @@ impl Writer<'_> {
     }
 
     fn join(out: &mut String, join: &Join) -> fmt::Result {
+        let strategy = Strategy::try_from(join.strategy);
+        let way = match strategy {
+            Ok(Strategy::Hash) => "Hash join",
+            Ok(Strategy::SortMerge) => "Merge join",
+            Ok(Strategy::NestedLoop) => "Nested loop join",
+            Err(_) => "Unknown join",
+        };
         let kind = JoinType::try_from(join.r#type).map_or("UNKNOWN", |kind| kind.as_str_name());
-        let on = List(&join.left_keys, ", ");
-        write!(
-            out,
-            "Join {} [{on}] = [{}]",
-            kind.to_ascii_lowercase(),
-            List(&join.right_keys, ", ")
-        )?;
+        write!(out, "{way} {}", kind.to_ascii_lowercase())?;
+        let (left, right) = (List(&join.left_keys, ", "), List(&join.right_keys, ", "));
+        let keyed = !join.left_keys.is_empty() || !join.right_keys.is_empty();
+        when(out, keyed, format_args!(" [{left}] = [{right}]"))?;
         when(
             out,
             join.condition.is_some(),
             format_args!(" if {}", Maybe(join.condition.as_ref())),
-        )
+        )?;
+        if strategy != Ok(Strategy::SortMerge) {
+            let side = if join.build_left { "left" } else { "right" };
+            let whole = if join.broadcast { ", broadcast" } else { "" };
+            write!(out, ", built from the {side}{whole}")?;
+        }
+        when(out, join.null_aware, format_args!(", null aware"))
     }
 }
 

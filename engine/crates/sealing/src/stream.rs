@@ -56,7 +56,7 @@ impl StreamTarget {
 pub struct StreamIdentity {
     /// The session.
     pub session: SessionId,
-    /// The run of the plan. Has no part in a shuffle's key: the shuffle outlives the run.
+    /// The run of the plan. Has no part in the key of a shuffle or a broadcast: these outlive the run.
     pub execution: ExecutionId,
     /// The stage that writes.
     pub stage: StageId,
@@ -71,8 +71,8 @@ pub struct StreamIdentity {
 impl StreamIdentity {
     fn key(&self, session_key: &SessionKey) -> Result<Key, Error> {
         let execution = match self.target {
-            StreamTarget::Shuffle(_) => 0,
-            StreamTarget::Broadcast | StreamTarget::Result | StreamTarget::Sample => self.execution.0,
+            StreamTarget::Shuffle(_) | StreamTarget::Broadcast => 0,
+            StreamTarget::Result | StreamTarget::Sample => self.execution.0,
         };
         let secret = session_key.root().derive(
             self.target.label(),

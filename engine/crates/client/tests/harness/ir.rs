@@ -1,9 +1,9 @@
 //! Fragments, written short.
 
 use coffer_proto::plan::{
-    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Literal, NamedExpr, Node,
-    Partitioning, Scan, Schema, Sink, Sort, SortKey, TypeId, Values, expand::Projection, expr, literal, node::Op,
-    partitioning, sink, values::Row,
+    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Literal,
+    NamedExpr, Node, Partitioning, Scan, Schema, Sink, Sort, SortKey, TypeId, Values, expand::Projection, expr, join,
+    literal, node::Op, partitioning, sink, values::Row,
 };
 
 pub fn long() -> DataType {
@@ -99,6 +99,56 @@ pub fn merged(schema: Schema, merge: Vec<SortKey>) -> Node {
     )
 }
 
+/// Input `id`, of a shuffle or a broadcast.
+pub fn input_of(id: u32, schema: Schema, broadcast: bool) -> Node {
+    node(
+        20 + id,
+        Op::Input(Input {
+            input_id: id,
+            schema: Some(schema),
+            merge: vec![],
+            broadcast,
+        }),
+    )
+}
+
+/// A join of inputs 0 and 1 of these columns, by their first ones; the right side is built.
+pub fn join(kind: JoinType, schema: &Schema, broadcast: bool) -> Node {
+    node(
+        10,
+        Op::Join(Box::new(Join {
+            left: Some(Box::new(input_of(0, schema.clone(), false))),
+            right: Some(Box::new(input_of(1, schema.clone(), broadcast))),
+            left_keys: vec![column(0)],
+            right_keys: vec![column(0)],
+            r#type: kind.into(),
+            broadcast,
+            ..Join::default()
+        })),
+    )
+}
+
+/// All pairs of the rows of inputs 0 and 1.
+pub fn product(schema: &Schema) -> Node {
+    node(
+        10,
+        Op::Join(Box::new(Join {
+            left: Some(Box::new(input_of(0, schema.clone(), false))),
+            right: Some(Box::new(input_of(1, schema.clone(), false))),
+            r#type: JoinType::Cross.into(),
+            strategy: join::Strategy::NestedLoop.into(),
+            ..Join::default()
+        })),
+    )
+}
+
+/// The columns of a join that gives both sides.
+pub fn twice(schema: &Schema) -> Schema {
+    Schema {
+        fields: [schema.fields.clone(), schema.fields.clone()].concat(),
+    }
+}
+
 pub fn scan(schema: Schema) -> Node {
     node(
         3,
@@ -182,6 +232,10 @@ fn fragment(root: Node, output: Schema, kind: sink::Kind) -> Fragment {
 
 pub fn to_result(root: Node, output: Schema) -> Fragment {
     fragment(root, output, sink::Kind::Result(sink::Result {}))
+}
+
+pub fn to_broadcast(root: Node, output: Schema) -> Fragment {
+    fragment(root, output, sink::Kind::Broadcast(sink::Broadcast {}))
 }
 
 pub fn to_hash(root: Node, output: Schema, partitions: u32) -> Fragment {

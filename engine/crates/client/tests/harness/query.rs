@@ -185,6 +185,7 @@ pub fn scan_stage(stage: u32, fragment: &Fragment, handle: u32, tasks: Vec<TaskS
             scan_id: 0,
             handle,
             columns: vec![],
+            side: 0,
         }],
         ..SealStage::default()
     }
@@ -197,7 +198,6 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
         fragment: fragment.encode_to_vec().into(),
         tasks: (0..reduces)
             .map(|reduce| TaskSpec {
-                slices: vec![],
                 rectangles: vec![Rectangle {
                     input_id: 0,
                     map_begin: 0,
@@ -205,6 +205,7 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
                     reduce_begin: reduce,
                     reduce_end: reduce + 1,
                 }],
+                ..TaskSpec::default()
             })
             .collect(),
         inputs: vec![StageInput {
@@ -214,6 +215,7 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
             reduces,
             group: 0,
             broadcast: false,
+            side: 0,
         }],
         ..SealStage::default()
     }

@@ -47,6 +47,8 @@ pub(crate) struct Reads {
     pub(crate) producer: StageId,
     pub(crate) rectangles: Vec<Rectangle>,
     pub(crate) attempts: Arc<Vec<AttemptId>>,
+    /// All streams of the producer, the same in every task.
+    pub(crate) broadcast: bool,
 }
 
 /// A checked task.
@@ -144,6 +146,12 @@ impl Descriptor {
         check_write(&fragment, self.wire.write.as_ref())?;
         let scans = scans(&self.wire, &leaves)?;
         let inputs = inputs(&self.wire, &leaves, &objects.attempts)?;
+        let mut broadcasts: Vec<(u32, Arc<Vec<AttemptId>>)> = inputs
+            .iter()
+            .filter(|(_, reads)| reads.broadcast)
+            .map(|(id, reads)| (*id, Arc::clone(&reads.attempts)))
+            .collect();
+        broadcasts.sort_unstable_by_key(|(id, _)| *id);
         Ok(Assignment {
             place: self.place,
             execution: self.execution,
@@ -151,6 +159,7 @@ impl Descriptor {
             plan_key: PlanKey {
                 fragment: fragment_digest,
                 objects: objects.digests,
+                broadcasts,
                 partitions: self.wire.partitions,
             },
             fragment,
@@ -195,11 +204,8 @@ fn inputs(
     let mut inputs: HashMap<u32, Reads> = HashMap::new();
     for task in &descriptor.inputs {
         let id = task.input_id;
-        if !leaves.inputs.contains_key(&id)
-            || task.map_begin > task.map_end
-            || task.map_end > task.producer_maps
-            || task.reduce_begin > task.reduce_end
-        {
+        let leaf = leaves.inputs.get(&id).ok_or(Check::Input(id))?;
+        if task.map_begin > task.map_end || task.map_end > task.producer_maps || task.reduce_begin > task.reduce_end {
             return Err(Check::Input(id));
         }
         let list = attempts
@@ -208,10 +214,16 @@ fn inputs(
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
             return Err(Check::AttemptsCount(task.producer_stage));
         }
+        let whole =
+            task.map_begin == 0 && task.map_end == task.producer_maps && task.reduce_begin == 0 && task.reduce_end == 1;
+        if leaf.broadcast && (!whole || inputs.contains_key(&id)) {
+            return Err(Check::Input(id));
+        }
         let reads = inputs.entry(id).or_insert_with(|| Reads {
             producer: StageId(task.producer_stage),
             rectangles: Vec::new(),
             attempts: Arc::clone(list),
+            broadcast: leaf.broadcast,
         });
         if reads.producer.0 != task.producer_stage {
             return Err(Check::Input(id));
@@ -221,7 +233,15 @@ fn inputs(
             reduces: task.reduce_begin..task.reduce_end,
         });
     }
-    Ok(inputs)
+    // Of other inputs a task may have no part. A broadcast that is not named would be taken for an empty one.
+    match leaves
+        .inputs
+        .iter()
+        .find(|(id, leaf)| leaf.broadcast && !inputs.contains_key(id))
+    {
+        Some((id, _)) => Err(Check::Input(*id)),
+        None => Ok(inputs),
+    }
 }
 
 /// The leaves of a fragment that a descriptor has something to say about.

@@ -41,9 +41,6 @@ pub enum TaskError {
     /// A subquery's value is not of a type that expressions take.
     #[error("the value of subquery {0} cannot be used: {1}")]
     Value(u32, coffer_expr::Unsupported),
-    /// The sink is not one that this engine has.
-    #[error("this engine has no {0} sink")]
-    Sink(&'static str),
     /// An operator failed: Spark's errors, storage, memory.
     #[error(transparent)]
     Operators(#[from] DataFusionError),
@@ -99,7 +96,7 @@ impl TaskError {
         match self {
             Self::Check(check) => ours(check.code(), false),
             Self::KeysMissing => ours("COFFER_KEYS_MISSING", true),
-            Self::Unsupported(_) | Self::Value(..) | Self::Sink(_) => ours("COFFER_UNSUPPORTED", false),
+            Self::Unsupported(_) | Self::Value(..) => ours("COFFER_UNSUPPORTED", false),
             Self::Sealing(_) => ours("COFFER_SEALING", true),
             Self::Panicked => ours("COFFER_PANIC", true),
             Self::Operators(error) | Self::Output(SinkError::Memory(error)) => operators(error),

@@ -46,6 +46,8 @@ pub(crate) struct InputSpec {
     pub(crate) rectangles: Vec<Rectangle>,
     /// By map partition: the attempt that counts.
     pub(crate) attempts: Arc<Vec<AttemptId>>,
+    /// Whether the streams are a broadcast's, of target 0.
+    pub(crate) broadcast: bool,
     pub(crate) schema: SchemaRef,
 }
 
@@ -119,7 +121,10 @@ impl Demux {
                     stage: spec.producer,
                     partition: Partition(map),
                     attempt: *attempt,
-                    target: StreamTarget::Shuffle(target),
+                    target: match spec.broadcast {
+                        true => StreamTarget::Broadcast,
+                        false => StreamTarget::Shuffle(target),
+                    },
                 },
                 frames: VecDeque::new(),
                 seen: false,

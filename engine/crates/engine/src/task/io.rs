@@ -16,6 +16,7 @@ use object_store::ObjectStore;
 use parking_lot::Mutex;
 
 use super::input::{Demux, all_rows, each_stream};
+use crate::broadcast::Loaded;
 
 /// An input of the fragment, in this task.
 pub(crate) enum TaskInput {
@@ -23,6 +24,15 @@ pub(crate) enum TaskInput {
     Streams(Box<Demux>),
     /// It has none: no rows, and nothing is asked for.
     Nothing(SchemaRef),
+}
+
+/// The inputs of a task.
+#[derive(Default)]
+pub(crate) struct TaskInputs {
+    /// Taken by the plan's leaves, each once.
+    pub(crate) own: HashMap<u32, TaskInput>,
+    /// Whole, in memory: read as often as the plan likes.
+    pub(crate) broadcasts: HashMap<u32, Arc<Loaded>>,
 }
 
 pub(crate) struct TaskFiles {
@@ -35,8 +45,7 @@ pub(crate) struct TaskFiles {
 
 pub(crate) struct TaskSide {
     pub(crate) partition: u32,
-    /// Taken by the plan's leaves, each once.
-    pub(crate) inputs: Mutex<HashMap<u32, TaskInput>>,
+    pub(crate) inputs: Mutex<TaskInputs>,
     pub(crate) files: TaskFiles,
 }
 
@@ -44,6 +53,7 @@ impl TaskSide {
     fn take(&self, id: u32) -> Result<TaskInput> {
         self.inputs
             .lock()
+            .own
             .remove(&id)
             .ok_or_else(|| DataFusionError::Internal(format!("input {id} is not of this task, or was taken before")))
     }
@@ -55,6 +65,9 @@ impl TaskIo for TaskSide {
     }
 
     fn input(&self, input_id: u32) -> Result<SendableRecordBatchStream> {
+        if let Some(loaded) = self.inputs.lock().broadcasts.get(&input_id) {
+            return Ok(loaded.stream());
+        }
         Ok(match self.take(input_id)? {
             TaskInput::Streams(demux) => all_rows(*demux),
             TaskInput::Nothing(schema) => Box::pin(EmptyRecordBatchStream::new(schema)),

@@ -24,12 +24,18 @@ use super::{
     check::Check,
     descriptor::{Assignment, Descriptor, Leaves, Place},
     error::TaskError,
-    input::{Demux, InputSpec},
-    io::{TaskFiles, TaskInput, TaskSide},
+    input::{Demux, InputSpec, all_rows},
+    io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
     link::{Link, LinkError},
     sink::{Finished, TaskSink},
 };
-use crate::{channel::raised, enclave::Enclave, session::Session, wire::PROTOCOL};
+use crate::{
+    broadcast::{BroadcastKey, Loaded},
+    channel::raised,
+    enclave::Enclave,
+    session::Session,
+    wire::PROTOCOL,
+};
 
 /// How a task ended, as the executor is told.
 pub(crate) enum Outcome {
@@ -157,9 +163,27 @@ async fn work(
             return Err(TaskError::KeysMissing);
         }
     }
-    let mut task = descriptor.assign(session, start)?;
+    let task = descriptor.assign(session, start)?;
     let expressions = expressions(&task)?;
     let plan = plan(session, &task, &expressions)?;
+    let key = task.plan_key.clone();
+    let outcome = contained(compute(enclave, link, session, task, &expressions, &plan)).await;
+    if outcome.is_err() {
+        session.forget_plan(&key, &plan);
+    }
+    outcome
+}
+
+/// Runs the task's partition of the plan.
+async fn compute(
+    enclave: &Enclave,
+    link: &Arc<Link>,
+    session: &Arc<Session>,
+    mut task: Assignment,
+    expressions: &CompileContext,
+    plan: &Arc<Plan>,
+) -> Result<Done, TaskError> {
+    let place = task.place;
     let partition = usize::try_from(place.partition.0).map_err(|_| Check::DescriptorPlace)?;
     let before = plan.metrics(partition);
 
@@ -167,7 +191,7 @@ async fn work(
     let bytes_read = Arc::new(AtomicU64::new(0));
     let side = TaskSide {
         partition: place.partition.0,
-        inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened)?),
+        inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
         files: TaskFiles {
             slices: std::mem::take(&mut task.scans),
             keys: session.keks(),
@@ -193,7 +217,7 @@ async fn work(
         place.stage,
         place.partition,
     )?;
-    let mut sink = TaskSink::new(enclave, session, &task, &plan, link, &expressions, &mut attempt)?;
+    let mut sink = TaskSink::new(enclave, session, &task, plan, link, expressions, &mut attempt)?;
     let mut rows = plan.execute(partition, Arc::new(context))?;
     while let Some(batch) = rows.next().await {
         sink.push(batch?).await?;
@@ -319,25 +343,31 @@ fn plan(session: &Session, task: &Assignment, expressions: &CompileContext) -> R
     Ok(session.keep_plan(task.plan_key.clone(), plan))
 }
 
-fn inputs(
+/// The inputs of a task. Broadcasts are here whole before the plan begins: an error of one task's link must not end up in a
+/// build that others share.
+async fn inputs(
     enclave: &Enclave,
     session: &Session,
     task: &mut Assignment,
     link: &Arc<Link>,
     opened: &Arc<AtomicU64>,
-) -> Result<HashMap<u32, TaskInput>, TaskError> {
+) -> Result<TaskInputs, TaskError> {
     let mut leaves = Leaves::default();
     if let Some(root) = &task.fragment.root {
         leaves.gather(root)?;
     }
-    let mut inputs = HashMap::new();
+    let mut inputs = TaskInputs::default();
     for (id, input) in leaves.inputs {
         let schema = input.schema.as_ref().ok_or(Check::Input(id))?;
         let schema = boundary_schema(schema)?;
         let Some(reads) = task.inputs.remove(&id) else {
-            inputs.insert(id, TaskInput::Nothing(schema));
+            inputs.own.insert(id, TaskInput::Nothing(schema));
             continue;
         };
+        let key = reads.broadcast.then(|| BroadcastKey {
+            producer: reads.producer,
+            attempts: Arc::clone(&reads.attempts),
+        });
         let spec = InputSpec {
             id,
             session: session.id,
@@ -345,13 +375,21 @@ fn inputs(
             producer: reads.producer,
             rectangles: reads.rectangles,
             attempts: reads.attempts,
+            broadcast: reads.broadcast,
             schema,
         };
         let reservation = MemoryConsumer::new(format!("input {id}"))
             .with_can_spill(true)
             .register(&enclave.runtime().memory_pool);
         let demux = Demux::new(spec, Arc::clone(link), reservation, enclave.spill(), Arc::clone(opened))?;
-        inputs.insert(id, TaskInput::Streams(Box::new(demux)));
+        let Some(key) = key else {
+            inputs.own.insert(id, TaskInput::Streams(Box::new(demux)));
+            continue;
+        };
+        let held = MemoryConsumer::new(format!("broadcast {}", key.producer));
+        let load = Loaded::read(all_rows(demux), held.register(&enclave.runtime().memory_pool));
+        let loaded = session.broadcasts.get(key, load).await?;
+        inputs.broadcasts.insert(id, loaded);
     }
     Ok(inputs)
 }

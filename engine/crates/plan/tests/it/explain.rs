@@ -5,12 +5,13 @@ use std::{fs, path::Path};
 use coffer_plan::readable;
 use coffer_proto::plan::{
     AggMode, CaseWhen, Cast, Expr, Filter, Fragment, InList, Join, JoinType, Limit, Literal, Partitioning, Project,
-    Scan, Sink, Sort, SubqueryValue, TypeId, Union, Values, case_when::Branch, expr::Kind, literal::Value, node::Op,
-    partitioning, sink,
+    Scan, Sink, Sort, SubqueryValue, TypeId, Union, Values, case_when::Branch, expr::Kind, join::Strategy,
+    literal::Value, node::Op, partitioning, sink,
 };
 
 use crate::support::{
-    aggregate, call, column, data_type, decimal, fragment, function, input, key, literal, long, named, node, schema,
+    aggregate, broadcast, call, column, data_type, decimal, fragment, function, input, key, literal, long, named, node,
+    schema,
 };
 
 fn golden(name: &str, fragment: &Fragment) {
@@ -191,4 +192,43 @@ fn everything_else() {
         })),
     );
     golden("everything.txt", &fragment(root, s));
+}
+
+#[test]
+fn joins() {
+    let columns = schema(&[("k", data_type(TypeId::Long)), ("v", data_type(TypeId::String))]);
+    let condition = call("less_than", vec![column(1), column(3)], TypeId::Boolean);
+    let not_in = Join {
+        left: Some(Box::new(input(1, &columns))),
+        right: Some(Box::new(broadcast(2, &columns))),
+        left_keys: vec![column(0)],
+        right_keys: vec![column(0)],
+        r#type: JoinType::LeftAnti.into(),
+        broadcast: true,
+        null_aware: true,
+        ..Join::default()
+    };
+    let merge = Join {
+        left: Some(Box::new(node(3, Op::Join(Box::new(not_in))))),
+        right: Some(Box::new(input(4, &columns))),
+        left_keys: vec![column(0)],
+        right_keys: vec![column(0)],
+        r#type: JoinType::FullOuter.into(),
+        condition: Some(condition.clone()),
+        strategy: Strategy::SortMerge.into(),
+        ..Join::default()
+    };
+    let cross = Join {
+        left: Some(Box::new(broadcast(6, &columns))),
+        right: Some(Box::new(node(5, Op::Join(Box::new(merge))))),
+        r#type: JoinType::Cross.into(),
+        strategy: Strategy::NestedLoop.into(),
+        build_left: true,
+        broadcast: true,
+        ..Join::default()
+    };
+    let mut fragment = fragment(node(7, Op::Join(Box::new(cross))), columns);
+    let kind = Some(sink::Kind::Broadcast(sink::Broadcast {}));
+    fragment.sink = Some(Sink { kind });
+    golden("joins.txt", &fragment);
 }

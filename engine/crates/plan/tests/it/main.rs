@@ -3,6 +3,8 @@
 mod aggregates;
 mod codec;
 mod explain;
+mod join_cases;
+mod joins;
 mod operators;
 mod partitioning;
 mod samples;

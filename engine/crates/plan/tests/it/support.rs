@@ -108,6 +108,14 @@ pub(crate) fn input(id: u32, schema: &Schema) -> Node {
     )
 }
 
+pub(crate) fn broadcast(id: u32, schema: &Schema) -> Node {
+    let mut node = input(id, schema);
+    if let Some(Op::Input(input)) = &mut node.op {
+        input.broadcast = true;
+    }
+    node
+}
+
 pub(crate) fn fragment(root: Node, output: Schema) -> Fragment {
     let sink = Sink {
         kind: Some(sink::Kind::Result(sink::Result {})),

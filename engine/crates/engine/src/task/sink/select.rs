@@ -71,7 +71,7 @@ impl TaskSink {
                 let direct = DirectSink::new(out, sealer, sampler.schema());
                 Ok(Self::Sample(direct, Box::new(sampler)))
             }
-            sink::Kind::Broadcast(_) => Err(TaskError::Sink("broadcast")),
+            sink::Kind::Broadcast(_) => direct(out, StreamTarget::Broadcast, attempt),
             sink::Kind::Write(_) => {
                 let reservation = MemoryConsumer::new("write")
                     .with_can_spill(true)

@@ -1,0 +1,65 @@
+//! One partition of a plan of many, as a plan of its own.
+
+use std::{fmt, sync::Arc};
+
+use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    execution_plan::{Boundedness, EmissionType},
+};
+
+use crate::operator::operator_basics;
+
+/// Runs one partition of its child, with the task's own context whatever context it is run with.
+#[derive(Debug)]
+pub(super) struct PinnedExec {
+    child: Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+    properties: Arc<PlanProperties>,
+}
+
+impl PinnedExec {
+    pub(super) fn new(child: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(child.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        Self {
+            child,
+            partition,
+            context,
+            properties,
+        }
+    }
+}
+
+impl DisplayAs for PinnedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "PinnedExec: partition={}", self.partition)
+    }
+}
+
+impl ExecutionPlan for PinnedExec {
+    operator_basics!(any);
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.child]
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(child), true) => Ok(Arc::new(Self::new(child, self.partition, Arc::clone(&self.context)))),
+            _ => internal_err!("a pinned partition is of one plan"),
+        }
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.child.execute(self.partition, Arc::clone(&self.context))
+    }
+}

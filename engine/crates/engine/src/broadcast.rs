@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow::{array::RecordBatch, compute::concat_batches, datatypes::SchemaRef};
 use coffer_sealing::{AttemptId, StageId};
-use datafusion_common::Result;
+use datafusion_common::{Result, utils::memory::RecordBatchMemoryCounter};
 use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
@@ -42,9 +42,11 @@ impl Loaded {
     pub(crate) async fn read(mut rows: SendableRecordBatchStream, reservation: MemoryReservation) -> Result<Self> {
         let schema = rows.schema();
         let mut batches = Vec::new();
+        // Columns of a frame share its buffer.
+        let mut counter = RecordBatchMemoryCounter::new();
         while let Some(batch) = rows.try_next().await? {
             if batch.num_rows() > 0 {
-                reservation.try_grow(batch.get_array_memory_size())?;
+                reservation.try_grow(counter.count_batch(&batch))?;
                 batches.push(batch);
             }
         }
@@ -52,7 +54,8 @@ impl Loaded {
         if batches.len() > 1 && size <= ONE_BATCH {
             reservation.try_grow(size)?;
             batches = vec![concat_batches(&schema, &batches)?];
-            let now = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+            let mut counter = RecordBatchMemoryCounter::new();
+            let now = batches.iter().map(|batch| counter.count_batch(batch)).sum();
             reservation.try_resize(now)?;
         }
         Ok(Self {
@@ -160,7 +163,10 @@ mod tests {
             let all: Vec<RecordBatch> = a.stream().try_collect().await.unwrap();
             assert_eq!(all.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
         }
-        assert_eq!(pool.reserved(), a.batches[0].get_array_memory_size());
+        assert_eq!(
+            pool.reserved(),
+            RecordBatchMemoryCounter::new().count_batch(&a.batches[0])
+        );
     }
 
     #[tokio::test]

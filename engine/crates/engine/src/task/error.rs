@@ -131,6 +131,14 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
         DataFusionError::External(_) => ("COFFER_FILE", false),
         _ => ("COFFER_OPERATOR", false),
     };
+    if code == "COFFER_MEMORY" {
+        let hint = "give the engine more memory (spark.coffer.engine.memory), or cut the work into more partitions";
+        return (
+            code.to_owned(),
+            format!("{}; {hint}", error.strip_backtrace()),
+            retryable,
+        );
+    }
     // The message may hold values: it travels sealed. A back trace would only be noise.
     (code.to_owned(), error.strip_backtrace(), retryable)
 }

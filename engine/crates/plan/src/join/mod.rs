@@ -10,6 +10,7 @@ mod hash;
 mod keys;
 mod nested_loop;
 mod not_in;
+mod ordered;
 mod pinned;
 mod sort_merge;
 mod spec;

@@ -14,7 +14,7 @@ use datafusion_physical_plan::{
     sorts::sort::SortExec,
 };
 
-use super::{Output, Side, Sides, Spec, keys};
+use super::{Output, Side, Sides, Spec, keys, ordered::ordered};
 use crate::{Unsupported, build::Expressions};
 
 pub(super) fn plan(
@@ -28,7 +28,12 @@ pub(super) fn plan(
         node: spec.node,
         source,
     };
-    let on = keys::pairs(spec, &sides, expressions)?;
+    let (left_schema, right_schema) = (sides.left.schema(), sides.right.schema());
+    let on = keys::pairs(spec, &sides, expressions)?
+        .into_iter()
+        .map(|(left, right)| Ok((ordered(left, &left_schema)?, ordered(right, &right_schema)?)))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(operators)?;
     let options = SortOptions {
         descending: false,
         nulls_first: true,

@@ -273,7 +273,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn joins_give_what_two_loops_give(left in rows(), right in rows()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -335,33 +335,42 @@ async fn keys_of_every_type_meet() {
         let numbers = Int64Array::from(vec![Some(0), Some(1), None, Some(1)]);
         let values = cast(&cast(&numbers, &through).unwrap(), &to).unwrap();
         let nulls = new_null_array(&to, 1);
+        let io = MemoryIo::default()
+            .input(1, vec![vec![batch(&columns, vec![Arc::clone(&values)])]])
+            .input(
+                2,
+                vec![vec![
+                    batch(&columns, vec![Arc::clone(&values)]),
+                    batch(&columns, vec![nulls]),
+                ]],
+            );
         for how in [How::Hash, How::SortMerge] {
-            let join = Join {
-                left: Some(Box::new(input(1, &columns))),
-                right: Some(Box::new(input(2, &columns))),
-                left_keys: vec![column(0)],
-                right_keys: vec![column(0)],
-                r#type: JoinType::Inner.into(),
-                strategy: how.into(),
-                ..Join::default()
-            };
-            let out = Schema {
-                fields: [columns.fields.clone(), columns.fields.clone()].concat(),
-            };
-            let plan = plan(&fragment(node(3, Op::Join(Box::new(join))), out), 1).unwrap();
-            let io = MemoryIo::default()
-                .input(1, vec![vec![batch(&columns, vec![Arc::clone(&values)])]])
-                .input(
-                    2,
-                    vec![vec![
-                        batch(&columns, vec![Arc::clone(&values)]),
-                        batch(&columns, vec![nulls.clone()]),
-                    ]],
-                );
-            let found = run_on(&plan, 0, io)
-                .await
-                .unwrap_or_else(|error| panic!("{id:?} {how:?}: {error}"));
-            assert_eq!(found.num_rows(), 5, "{id:?} {how:?}");
+            for (kind, count) in [
+                (JoinType::Inner, 5),
+                (JoinType::FullOuter, 8),
+                (JoinType::LeftSemi, 3),
+                (JoinType::LeftAnti, 1),
+            ] {
+                let join = Join {
+                    left: Some(Box::new(input(1, &columns))),
+                    right: Some(Box::new(input(2, &columns))),
+                    left_keys: vec![column(0)],
+                    right_keys: vec![column(0)],
+                    r#type: kind.into(),
+                    strategy: how.into(),
+                    ..Join::default()
+                };
+                let out = match kind {
+                    JoinType::LeftSemi | JoinType::LeftAnti => columns.clone(),
+                    _ => Schema {
+                        fields: [columns.fields.clone(), columns.fields.clone()].concat(),
+                    },
+                };
+                let plan = plan(&fragment(node(3, Op::Join(Box::new(join))), out), 1).unwrap();
+                let found = run_on(&plan, 0, io.clone()).await;
+                let found = found.unwrap_or_else(|error| panic!("{id:?} {how:?} {kind:?}: {error}"));
+                assert_eq!(found.num_rows(), count, "{id:?} {how:?} {kind:?}");
+            }
         }
     }
 }

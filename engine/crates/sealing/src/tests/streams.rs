@@ -46,6 +46,10 @@ const RESULT: Place = Place {
     target: 0,
     ..HERE
 };
+const BROADCAST: Place = Place {
+    kind: Kind::Broadcast,
+    ..RESULT
+};
 const PLAINS: [&[u8]; 3] = [b"alpha", b"bravo", b""];
 
 impl Place {
@@ -123,6 +127,15 @@ fn streams() {
             "shuffle_outlives_its_execution",
             Place { execution: 8, ..HERE },
             &whole,
+            &PLAINS,
+        ),
+        Case::opens(
+            "broadcast_outlives_its_execution",
+            Place {
+                execution: 8,
+                ..BROADCAST
+            },
+            &BROADCAST.seal(&PLAINS),
             &PLAINS,
         ),
         fails(
@@ -229,6 +242,39 @@ fn streams() {
         ("stream_of_other_target", Place { target: 9, ..HERE }),
     ];
     cases.extend(disguises.map(|(name, place)| fails(name, disguised(place), "unauthentic")));
+    let broadcasts = [
+        (
+            "broadcast_of_other_attempt",
+            Place {
+                attempt: 9,
+                ..BROADCAST
+            },
+        ),
+        ("broadcast_of_other_stage", Place { stage: 9, ..BROADCAST }),
+        (
+            "broadcast_of_other_partition",
+            Place {
+                partition: 9,
+                ..BROADCAST
+            },
+        ),
+        (
+            "broadcast_from_shuffle",
+            Place {
+                kind: Kind::Shuffle,
+                ..BROADCAST
+            },
+        ),
+        ("broadcast_from_result", RESULT),
+    ];
+    let disguised_as_broadcast = |place: Place| {
+        let mut bytes = place.seal(&PLAINS);
+        bytes[..PREAMBLE_LEN].copy_from_slice(&BROADCAST.seal(&PLAINS)[..PREAMBLE_LEN]);
+        bytes
+    };
+    cases.extend(
+        broadcasts.map(|(name, place)| Case::fails(name, BROADCAST, &disguised_as_broadcast(place), "unauthentic")),
+    );
     let results = [
         ("result_of_other_execution", Place { execution: 8, ..RESULT }),
         (

@@ -88,6 +88,9 @@ case class CofferFragmentExec(
   /** Groups of leaves that are joined partition by partition. */
   def joined: Vector[Set[Ref]] = resolver.joined(template)
 
+  /** The fragment's Cartesian products. */
+  def products: Vector[Cartesian] = resolver.products(template)
+
   /** What stands behind a leaf. */
   def source(leaf: SparkPlan): Source = current(leaf) match {
     case ShuffleRead(exchange, _) => new ShuffleSource(exchange)

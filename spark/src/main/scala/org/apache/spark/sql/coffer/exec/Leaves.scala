@@ -2,13 +2,14 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
+import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, InputLeaf, Leaf, LeafResolver, ScanLeaf}
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
-import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, BroadcastNestedLoopJoinExec, ShuffledJoin}
+import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, BroadcastNestedLoopJoinExec, CartesianProductExec, ShuffledJoin}
 
 /** Sealed tables only: for checking whole plans, exchanges included. */
 object TableLeaves extends LeafResolver {
@@ -96,8 +97,35 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
         case u: UnionExec if u.outputPartitioning.isInstanceOf[UnknownPartitioning] =>
           u.children.toVector.flatMap(layout)
         case BroadcastJoin(streamed) => layout(streamed)
+        case c: CartesianProductExec => grid(c)
         case p if p.children.isEmpty => Vector(Part(Map.empty, Map.empty))
         case p => p.children.map(layout).reduce(zip)
+      }
+  }
+
+  /** As Spark numbers a product's partitions: each of the left side with all of the right, in order. */
+  private def grid(product: CartesianProductExec): Vector[Part] = {
+    def placed(side: SparkPlan): Vector[Part] = {
+      val parts = layout(side)
+      // A product below brings the positions of its own sides.
+      if (Cartesian.below(side).isDefined) parts
+      else parts.zipWithIndex.map { case (p, i) => p.copy(positions = p.positions + (new Ref(side) -> i)) }
+    }
+    val right = placed(product.right)
+    for (l <- placed(product.left); r <- right) yield l ++ r
+  }
+
+  /** The Cartesian products of a fragment, each by its sides: products of products are one of all sides. */
+  def products(plan: SparkPlan): Vector[Cartesian] = leaf(plan) match {
+    case Some(_) => Vector.empty
+    case None =>
+      plan match {
+        case c: CartesianProductExec =>
+          Vector(new Cartesian(Cartesian.sides(c).map { s =>
+            if (products(s).nonEmpty) throw CofferQuery.refusal(Seq("CartesianProduct: a union of products below a product is not supported"))
+            new CartesianSide(new Ref(s), layout(s).size, inputs(s).toSet)
+          }))
+        case p => p.children.toVector.flatMap(products)
       }
   }
 
@@ -115,15 +143,18 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
       }
   }
 
-  private def shuffles(plan: SparkPlan): Seq[Ref] = leaf(plan) match {
-    case Some(i: InputLeaf) if !i.broadcast => Seq(new Ref(i.plan))
-    case Some(_) => Nil
-    case None => plan.children.flatMap(shuffles)
+  private def shuffles(plan: SparkPlan): Seq[Ref] = inputs(plan).filterNot(r => TableLeaves.leaf(r.plan).isDefined)
+
+  /** What is read in parts: tables and shuffles, not broadcasts. */
+  private def inputs(plan: SparkPlan): Seq[Ref] = leaf(plan) match {
+    case Some(i: InputLeaf) if i.broadcast => Nil
+    case Some(l) => Seq(new Ref(l.plan))
+    case None => plan.children.flatMap(inputs)
   }
 
   private def zip(a: Vector[Part], b: Vector[Part]): Vector[Part] = {
     require(a.size == b.size, s"children of ${a.size} and ${b.size} partitions cannot run in one fragment")
-    a.zip(b).map { case (x, y) => Part(x.scans ++ y.scans, x.inputs ++ y.inputs) }
+    a.zip(b).map { case (x, y) => x ++ y }
   }
 }
 
@@ -148,8 +179,34 @@ final class Ref(val plan: SparkPlan) {
   override def hashCode(): Int = System.identityHashCode(plan)
 }
 
-/** One partition's share of its fragment's leaves. */
-final case class Part(scans: Map[Ref, Seq[CofferScan.Slice]], inputs: Map[Ref, Block])
+/** One partition's share of its fragment's leaves, and its place in the fragment's products: by side, which partition of it. */
+final case class Part(
+    scans: Map[Ref, Seq[CofferScan.Slice]],
+    inputs: Map[Ref, Block],
+    positions: Map[Ref, Int] = Map.empty) {
+
+  def ++(other: Part): Part = Part(scans ++ other.scans, inputs ++ other.inputs, positions ++ other.positions)
+}
+
+/** A Cartesian product of two or more sides: its partitions are the cells of a grid. */
+final class Cartesian(val sides: Seq[CartesianSide])
+
+/** A side of a product by its topmost node, its number of partitions, and the leaves below it that are read again in each cell. */
+final class CartesianSide(val root: Ref, val partitions: Int, val leaves: Set[Ref])
+
+object Cartesian {
+
+  /** The product that gives a plan its partitions, if one does. */
+  def below(plan: SparkPlan): Option[CartesianProductExec] = plan match {
+    case c: CartesianProductExec => Some(c)
+    case BroadcastJoin(streamed) => below(streamed)
+    case u: UnaryExecNode => below(u.child)
+    case _ => None
+  }
+
+  def sides(product: CartesianProductExec): Seq[SparkPlan] =
+    product.children.flatMap(side => below(side).fold(Seq(side))(sides))
+}
 
 /** Producers [mapBegin, mapEnd) × targets [reduceBegin, reduceEnd) of a shuffle: all of AQE's specs are of this form. */
 final case class Block(mapBegin: Int, mapEnd: Int, reduceBegin: Int, reduceEnd: Int)

@@ -42,14 +42,17 @@ object StageSealer {
       .setExecution(execution)
       .setStage(stage)
       .setFragment(fitting.toByteString)
-    parts.foreach(p => request.addTasks(task(translated, p, sources)))
+    val sides = new Sides(node.products)
+    sides.describe(request)
+    parts.foreach(p => request.addTasks(task(translated, p, sources, sides)))
     translated.scans.foreach { s =>
       val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferQuery.refusal(Seq("a scan of no table")))
       request.addScans(
         TableScan.newBuilder
           .setScanId(s.id)
           .setHandle(scan.table.info.getHandle)
-          .addAllColumns(s.leaf.columns.asJava))
+          .addAllColumns(s.leaf.columns.asJava)
+          .setSide(sides.of(new Ref(s.leaf.plan))))
     }
     val groups = node.joined
     translated.inputs.foreach { i =>
@@ -61,7 +64,8 @@ object StageSealer {
           .setMaps(source.maps)
           .setReduces(source.reduces)
           .setGroup(groups.indexWhere(_.contains(new Ref(i.leaf.plan))) + 1)
-          .setBroadcast(i.leaf.broadcast))
+          .setBroadcast(i.leaf.broadcast)
+          .setSide(sides.of(new Ref(i.leaf.plan))))
     }
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
     val answer = query.driver.client.sealStage(request.build())
@@ -72,8 +76,31 @@ object StageSealer {
     rdd(query, stage, translated, parts, sources, answer, node.session.sparkContext)
   }
 
-  private def task(translated: TranslatedFragment, part: Part, sources: Map[Int, Source]): TaskSpec = {
+  /** Sides of all products of a fragment, numbered from 1; what lies below none is of side 0. */
+  private final class Sides(products: Seq[Cartesian]) {
+    private val numbers: Map[Ref, Int] = products.flatMap(_.sides).map(_.root).zipWithIndex.map { case (r, i) => r -> (i + 1) }.toMap
+    private val byLeaf: Map[Ref, Int] =
+      products.flatMap(_.sides).flatMap(s => s.leaves.toSeq.map(_ -> numbers(s.root))).toMap
+
+    def of(leaf: Ref): Int = byLeaf.getOrElse(leaf, 0)
+
+    def describe(request: SealStage.Builder): Unit = products.foreach { p =>
+      val product = Product.newBuilder
+      p.sides.foreach { s =>
+        product.addSides(Product.Side.newBuilder.setSide(numbers(s.root)).setPartitions(s.partitions))
+      }
+      request.addProducts(product)
+    }
+
+    def describe(part: Part, task: TaskSpec.Builder): Unit = part.positions.toSeq
+      .map { case (root, at) => numbers(root) -> at }
+      .sorted
+      .foreach { case (side, at) => task.addPositions(TaskSpec.Position.newBuilder.setSide(side).setPartition(at)) }
+  }
+
+  private def task(translated: TranslatedFragment, part: Part, sources: Map[Int, Source], sides: Sides): TaskSpec = {
     val spec = TaskSpec.newBuilder
+    sides.describe(part, spec)
     for (s <- translated.scans; slice <- part.scans.getOrElse(new Ref(s.leaf.plan), Nil))
       spec.addSlices(
         TaskSpec.Slice.newBuilder

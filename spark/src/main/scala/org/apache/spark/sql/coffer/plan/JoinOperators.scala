@@ -47,8 +47,11 @@ private[plan] object JoinOperators extends OperatorFamily {
           _.setStrategy(Join.Strategy.NESTED_LOOP).setBuildLeft(plan.buildSide == BuildLeft)
         }
     },
-    refused[CartesianProductExec](
-      "pairing partitions with partitions is not supported; the planner of sealed queries broadcasts the smaller side instead"))
+    operator[CartesianProductExec]("nested loop join of each partition with each") { (plan, children, translation) =>
+      join(plan, children, translation)(_.setStrategy(Join.Strategy.NESTED_LOOP)).map { product =>
+        product.copy(partitions = () => children.map(_.partitions()).product)
+      }
+    })
 
   private val unmatched = "it would emit unmatched rows of a broadcast, of which each task has all"
 

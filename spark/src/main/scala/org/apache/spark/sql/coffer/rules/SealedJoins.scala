@@ -14,8 +14,8 @@ import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Joins of sealed queries, where Spark would choose what suits engines badly. A sort-merge join becomes a shuffled hash join, whose sides need
- * no sort; where a side turns out too large, the engine sorts after all. A product of partitions with partitions becomes a broadcast of
- * the smaller side, and an outer join that would emit unmatched rows of a broadcast runs in one partition. Hints win; all else is Spark's.
+ * no sort; where a side turns out too large, the engine sorts after all. An outer join that would emit unmatched rows of a broadcast runs in
+ * one partition. Hints win; all else is Spark's.
  */
 private[coffer] final case class SealedJoins(session: SparkSession) extends SparkStrategy with JoinSelectionHelper {
 
@@ -28,9 +28,8 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
 
   private def select(join: Join): Option[SparkPlan] = join match {
-    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, hint) =>
+    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
-      else if (hintToShuffleReplicateNL(hint) && joinType.isInstanceOf[InnerLike]) Some(nestedLoop(j, smaller(j)))
       else if (getBroadcastBuildSide(j, hintOnly = false, SQLConf.get).isDefined) None
       else
         hashSide(j).map { side =>
@@ -42,7 +41,8 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
 
   private def hintedOtherwise(j: Join): Boolean =
     getBroadcastBuildSide(j, hintOnly = true, SQLConf.get).isDefined || hintToSortMergeJoin(j.hint) ||
-      getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined
+      getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined ||
+      hintToShuffleReplicateNL(j.hint) && j.joinType.isInstanceOf[InnerLike]
 
   private def hashSide(j: Join): Option[BuildSide] =
     (canBuildShuffledHashJoinLeft(j.joinType), canBuildShuffledHashJoinRight(j.joinType)) match {
@@ -53,13 +53,6 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     }
 
   private def unequal(j: Join): Option[SparkPlan] = j.joinType match {
-    case _: InnerLike =>
-      val hinted = (hintToBroadcastLeft(j.hint), hintToBroadcastRight(j.hint)) match {
-        case (true, false) => Some(BuildLeft)
-        case (false, true) => Some(BuildRight)
-        case _ => getBroadcastNestedLoopJoinBuildSide(j.hint, j.joinType)
-      }
-      Some(nestedLoop(j, hinted.getOrElse(smaller(j))))
     case LeftSemi | LeftAnti | _: ExistenceJoin => Some(nestedLoop(j, BuildRight))
     case LeftOuter if hintToBroadcastRight(j.hint) || canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
     case RightOuter if hintToBroadcastLeft(j.hint) || canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))

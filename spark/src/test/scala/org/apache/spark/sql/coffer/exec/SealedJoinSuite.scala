@@ -163,6 +163,24 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     }
   }
 
+  test("a product's tasks are the cells of its grid, also of three sides and over shuffles") {
+    withConf(noBroadcast: _*) {
+      val (stage, fragment) = stages("SELECT a.k, b.s FROM t a JOIN u b ON a.v < b.v").last
+      val join = nodes(fragment.getRoot).find(_.hasJoin).get.getJoin
+      assert(join.getStrategy == Join.Strategy.NESTED_LOOP && !join.getBroadcast)
+      assert(stage.getTasksCount == 4 && stage.getProductsCount == 1)
+      assert(stage.getScansList.asScala.map(_.getSide).toSet == Set(1, 2))
+      val positions = stage.getTasksList.asScala.map(_.getPositionsList.asScala.map(_.getPartition.toInt).toSeq).toSeq
+      assert(positions == Seq(Seq(0, 0), Seq(0, 1), Seq(1, 0), Seq(1, 1)))
+
+      val (three, _) = stages("SELECT count(*) FROM t a CROSS JOIN u b CROSS JOIN t c").head
+      assert(three.getTasksCount == 8 && three.getProducts(0).getSidesCount == 3)
+      val shuffled = stages(
+        "SELECT count(*) FROM (SELECT k, count(*) n FROM t GROUP BY k) x JOIN (SELECT s, count(*) n FROM u GROUP BY s) y ON x.n < y.n")
+      assert(shuffled.exists(_._1.getInputsList.asScala.map(_.getSide).toSet == Set(1, 2)))
+    }
+  }
+
   test("both sides of a self join are read of one shuffle, or broadcast") {
     withConf(noBroadcast: _*) {
       val all = stages("SELECT a.k FROM t a JOIN t b ON a.k = b.k")

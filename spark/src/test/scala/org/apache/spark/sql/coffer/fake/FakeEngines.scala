@@ -126,7 +126,16 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
     val inputs = request.getInputsList.asScala.toSeq
     val (grouped, single) = inputs.filterNot(_.getBroadcast).partition(_.getGroup != 0)
     val broadcasts = inputs.filter(_.getBroadcast).filterNot(i => tasks.forall(pairs(_, i.getInputId) == all(i)))
-    val singles = single.filterNot(i => tasks.flatMap(pairs(_, i.getInputId)).sorted == all(i))
+    // Below a side of a product, tasks of one position read the same.
+    def readers(i: StageInput): Seq[TaskSpec] =
+      if (i.getSide == 0) tasks
+      else {
+        val byPosition = tasks.groupBy(_.getPositionsList.asScala.find(_.getSide == i.getSide).map(_.getPartition).getOrElse(-1))
+        byPosition.values.filter(_.map(pairs(_, i.getInputId)).distinct.size == 1).map(_.head).toSeq
+      }
+    val cells = request.getProductsList.asScala.flatMap(_.getSidesList.asScala).map(_.getPartitions).product
+    require(request.getProductsCount != 1 || tasks.size == cells, "the tasks are not the product's cells")
+    val singles = single.filterNot(i => readers(i).flatMap(pairs(_, i.getInputId)).sorted == all(i))
     val groups = grouped.groupBy(_.getGroup).values.filterNot { of =>
       // (reduce, map of the first, map of the second, …) of each task: each combination once.
       def tiles(sides: Seq[Seq[(Int, Int)]]): Seq[(Int, Seq[Int])] = sides.tail.foldLeft(sides.head.map { case (p, m) => (p, Seq(m)) }) {

@@ -14,7 +14,7 @@ from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver
 
 TPCH_SCALE = "0.1"
-TPCH_TABLES = ("lineitem", "orders", "customer", "part", "partsupp")
+TPCH_TABLES = tpch.TABLES
 
 # Small inputs must still be several partitions, or nothing is shuffled.
 CONF = {

@@ -1,4 +1,4 @@
-"""TPC-H's own queries within this release's operators: exactly plaintext Spark's rows."""
+"""TPC-H's own queries, all of them: exactly plaintext Spark's rows."""
 
 from __future__ import annotations
 

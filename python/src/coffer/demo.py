@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # Values that everybody knows to be in TPC-H: what a curious host would look for first.
 KNOWN_VALUES = ["DELIVER IN PERSON", "TAKE BACK RETURN", "1-URGENT", "BUILDING", "AUTOMOBILE", "PROMO BURNISHED"]
 
-TABLES = ("lineitem", "orders", "customer", "part", "partsupp")
+# Of TPC-H's own queries, one of each kind: a demo should not take long.
+OFFICIAL = (1, 3, 4, 6, 13, 15, 18, 21, 22)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def _run(scale: str, folder: Path) -> int:
 
     _say(f"making TPC-H data at scale {scale} (kept for the next run)")
     data = tpch.data(scale)
-    plain = {name: data[name] for name in TABLES}
+    plain = dict(data)
     _say("making a keyring and sealing the tables")
     owner = Owner.create(folder / "trusted")
     sealed = owner.encrypt(plain, folder / "untrusted" / "tables")
@@ -69,11 +70,11 @@ def _run(scale: str, folder: Path) -> int:
 
 
 def queries() -> list[Query]:
-    """TPC-H's own queries that this release covers, then ours."""
+    """Some of TPC-H's own queries, then ours."""
     from coffer.workload import tpch
-    from coffer.workload.queries import TPCH, TPCH_OFFICIAL, Query
+    from coffer.workload.queries import TPCH, Query
 
-    official = [Query(f"q{number}", tpch.query(number), ordered=True) for number in TPCH_OFFICIAL]
+    official = [Query(f"q{number}", tpch.query(number), ordered=True) for number in OFFICIAL]
     return official + TPCH
 
 

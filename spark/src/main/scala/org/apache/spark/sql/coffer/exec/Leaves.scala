@@ -106,6 +106,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
   /** As Spark numbers a product's partitions: each of the left side with all of the right, in order. */
   private def grid(product: CartesianProductExec): Vector[Part] = {
     def placed(side: SparkPlan): Vector[Part] = {
+      if (withValues(side)) throw CofferQuery.refusal(Seq("CartesianProduct: rows that come with the query are not paired with partitions"))
       val parts = layout(side)
       // A product below brings the positions of its own sides.
       if (Cartesian.below(side).isDefined) parts
@@ -114,6 +115,9 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
     val right = placed(product.right)
     for (l <- placed(product.left); r <- right) yield l ++ r
   }
+
+  private def withValues(plan: SparkPlan): Boolean =
+    leaf(plan).isEmpty && (plan.children.isEmpty || plan.children.exists(withValues))
 
   /** The Cartesian products of a fragment, each by its sides: products of products are one of all sides. */
   def products(plan: SparkPlan): Vector[Cartesian] = leaf(plan) match {

@@ -12,6 +12,8 @@ private[plan] object SetOperators extends OperatorFamily {
   override def entries: Seq[OperatorEntry] = Seq(
     operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) =>
       values(plan, plan.output, plan.rows, translation)),
+    operator[OneRowRelationExec]("values: one row without columns")((plan, _, translation) =>
+      values(plan, plan.output, Seq(InternalRow.empty), translation)),
     operator[EmptyRelationExec]("values without rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
     operator[UnionExec]("union")(union(_, _, _)),
     operator[ExpandExec]("expand") { (plan, children, translation) =>

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide, JoinSelectionHelper}
 import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingleColumnNullAwareAntiJoin}
 import org.apache.spark.sql.catalyst.plans._
-import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRelation, LogicalPlan, OneRowRelation}
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.coffer.plan.CofferNestedLoopJoinExec
@@ -30,6 +30,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
   private def select(join: Join): Option[SparkPlan] = join match {
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
+      else if (hintToShuffleReplicateNL(j.hint) && joinType.isInstanceOf[InnerLike]) product(j)
       else if (getBroadcastBuildSide(j, hintOnly = false, SQLConf.get).isDefined) None
       else
         hashSide(j).map { side =>
@@ -41,8 +42,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
 
   private def hintedOtherwise(j: Join): Boolean =
     getBroadcastBuildSide(j, hintOnly = true, SQLConf.get).isDefined || hintToSortMergeJoin(j.hint) ||
-      getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined ||
-      hintToShuffleReplicateNL(j.hint) && j.joinType.isInstanceOf[InnerLike]
+      getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined
 
   private def hashSide(j: Join): Option[BuildSide] =
     (canBuildShuffledHashJoinLeft(j.joinType), canBuildShuffledHashJoinRight(j.joinType)) match {
@@ -52,7 +52,22 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
       case (false, false) => None
     }
 
+  /** Rows that come with the fragment are in one task of it, so they cannot be paired with other tasks' partitions: they are broadcast. */
+  private def product(j: Join): Option[SparkPlan] =
+    if (local(j.left)) Some(nestedLoop(j, BuildLeft))
+    else if (local(j.right)) Some(nestedLoop(j, BuildRight))
+    else None
+
+  private def local(side: LogicalPlan): Boolean = side.exists {
+    case _: LocalRelation | _: OneRowRelation | _: EmptyRelation => true
+    case _ => false
+  }
+
   private def unequal(j: Join): Option[SparkPlan] = j.joinType match {
+    case _: InnerLike =>
+      val broadcast = hintToBroadcastLeft(j.hint) || hintToBroadcastRight(j.hint) ||
+        canBroadcastBySize(j.left, SQLConf.get) || canBroadcastBySize(j.right, SQLConf.get)
+      if (broadcast && !hintToShuffleReplicateNL(j.hint)) None else product(j)
     case LeftSemi | LeftAnti | _: ExistenceJoin => Some(nestedLoop(j, BuildRight))
     case LeftOuter if hintToBroadcastRight(j.hint) || canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
     case RightOuter if hintToBroadcastLeft(j.hint) || canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))

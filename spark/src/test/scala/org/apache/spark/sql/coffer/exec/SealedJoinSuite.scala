@@ -61,6 +61,9 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
   private val unequal = Seq(
     "SELECT a.k, b.s FROM t a CROSS JOIN u b",
     "SELECT count(*) FROM t a, u b",
+    "SELECT a.k, n FROM t a CROSS JOIN VALUES (1), (2) AS v(n)",
+    "SELECT a.k, n FROM t a JOIN VALUES (1), (2) AS v(n) ON a.k < v.n",
+    "SELECT (SELECT max(k) FROM t), (SELECT min(k) FROM u)",
     "SELECT a.k, b.s FROM t a JOIN u b ON a.v < b.v",
     "SELECT a.k, b.s FROM t a LEFT JOIN u b ON a.v < b.v",
     "SELECT a.k, b.s FROM t a RIGHT JOIN u b ON a.v < b.v",

@@ -69,6 +69,13 @@ def test_skew_is_split(sealed: Driver) -> None:
     assert "skewed" in plan, plan
 
 
+def test_many_rows_for_a_scalar(plain: Driver, sealed: Driver) -> None:
+    for driver in (plain, sealed):
+        with pytest.raises(QueryFailed) as failed:
+            driver.query("SELECT id FROM edge WHERE n = (SELECT n FROM edge WHERE id < 9)")
+        assert "SCALAR_SUBQUERY_TOO_MANY_ROWS" in failed.value.message
+
+
 def test_views_and_local_rows(expected: Expected, sealed: Driver) -> None:
     rows = sealed.run(
         "spark.sql('CREATE OR REPLACE TEMP VIEW half AS SELECT * FROM edge WHERE id % 2 = 0')\n"

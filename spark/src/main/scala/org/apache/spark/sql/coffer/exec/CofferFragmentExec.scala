@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
@@ -30,7 +30,7 @@ case class CofferFragmentExec(
   override def outputPartitioning: Partitioning = template.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = template.outputOrdering
   override def children: Seq[SparkPlan] = inputs
-  override def references = template.references
+  override def references: AttributeSet = template.references.filter(inputSet.contains)
   override def producedAttributes = outputSet
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): CofferFragmentExec =
     copy(inputs = newChildren)

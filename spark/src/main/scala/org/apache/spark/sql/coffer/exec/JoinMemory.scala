@@ -107,11 +107,16 @@ object JoinMemory {
     cores / math.max(1, conf.getInt("spark.task.cpus", 1))
   }
 
-  private val size = """(\d{1,18})\s*([kmgt]?)(i?b)?""".r
+  private val size = """(\d{1,18})\s*([a-z]*)""".r
+  private val units: Map[String, Long] = Map("" -> 1L, "b" -> 1L) ++
+    "kmgt".zipWithIndex.flatMap { case (c, i) =>
+      val binary = 1L << (10 * (i + 1))
+      Seq(s"$c" -> binary, s"${c}ib" -> binary, s"${c}b" -> math.pow(1000, i + 1).toLong)
+    }
 
   /** As the engine reads it: `512MiB`, `2g`, bytes. */
   private[exec] def parse(text: String): Long = text.trim.toLowerCase(Locale.ROOT) match {
-    case size(number, unit, _) => number.toLong << (10 * " kmgt".indexOf(if (unit.isEmpty) " " else unit))
+    case size(number, unit) if units.contains(unit) => Math.multiplyExact(number.toLong, units(unit))
     case _ =>
       throw new CofferException(
         "COFFER_CONF",

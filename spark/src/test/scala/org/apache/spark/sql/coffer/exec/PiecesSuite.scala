@@ -5,7 +5,7 @@ import java.util.{Base64, Properties}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkException
-import org.apache.spark.sql.coffer.{Answer, Ask}
+import org.apache.spark.sql.coffer.{Answer, Ask, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.coffer.source.CofferScan.Slice
@@ -35,6 +35,16 @@ class PiecesSuite extends AnyFunSuite {
     assert(after.getProperty("spark.jobGroup.id").matches("[0-9a-f]{16}"))
     assert(after.getProperty("spark.sql.shuffle.partitions") == null)
     assert(after.getProperty("spark.rdd.scope") == null)
+  }
+
+  test("an engine's memory is read as the engine reads it") {
+    assert(JoinMemory.parse("512MiB") == (512L << 20))
+    assert(JoinMemory.parse("2GiB") == (2L << 30))
+    assert(JoinMemory.parse("1073741824") == (1L << 30))
+    assert(JoinMemory.parse("64 KiB") == (64L << 10))
+    Seq("", "much", "1.5GiB", "-1").foreach { text =>
+      assert(intercept[CofferException](JoinMemory.parse(text)).code == "COFFER_CONF", text)
+    }
   }
 
   private def table(groups: Int*): TableInfo = {

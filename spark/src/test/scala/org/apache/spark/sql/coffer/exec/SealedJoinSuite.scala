@@ -235,6 +235,19 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     }
   }
 
+  test("a task that read a broadcast is repeated over the same broadcast, beside a shuffle's new list of attempts") {
+    val sql = "SELECT /*+ BROADCAST(b) */ x.k, b.s FROM (SELECT k, count(*) FROM t GROUP BY k) x JOIN u b ON x.k = b.k"
+    val df = spark.sql(sql)
+    df.collect()
+    val last = client.stages.asScala.last
+    engine.failures.put((last.getStage + 1, 0), 1)
+    df.collect()
+    val again = engine.starts.asScala.filter(s => s.getSession == last.getSession && s.getStage == last.getStage + 1 && s.getPartition == 0)
+    assert(again.size == 2 && engine.failures.values.asScala.forall(_ <= 0))
+    // The first run's broadcast, and no list of attempts for it but the one in the sealed stage.
+    assert(client.accepted.asScala.count(_.getSession == last.getSession) == 2)
+  }
+
   test("EXPLAIN shows a join with both of its sides") {
     val df: DataFrame = spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k")
     df.collect()

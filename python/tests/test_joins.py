@@ -12,7 +12,11 @@ from conftest import Expected, ansi_conf
 
 # As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small. Forced: it may not.
 SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "1000"}
-FORCED = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "5"}
+FORCED = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "5",
+}
 MODES = {"broadcast": {}, "shuffled": SHUFFLED, "forced": FORCED}
 
 CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in JOINS for ansi in query.ansi]
@@ -60,7 +64,8 @@ def test_skewed(kind: str, expected: Expected, sealed: Driver) -> None:
 def test_skew_is_split(sealed: Driver) -> None:
     plan = sealed.run(
         "for k, v in conf.items(): spark.conf.set(k, v)\n"
-        "df = spark.sql('SELECT count(*), sum(b.n) FROM events a JOIN (SELECT * FROM events WHERE id % 2000 = 0) b ON a.g = b.g')\n"
+        "df = spark.sql('SELECT count(*), sum(b.n) FROM events a JOIN (SELECT * FROM events WHERE id % 2000 = 0) b "
+        "ON a.g = b.g')\n"
         "df.collect()\n"
         "result = df._jdf.queryExecution().executedPlan().toString()\n"
         "for k in conf: spark.conf.unset(k)\n",
@@ -79,12 +84,13 @@ def test_many_rows_for_a_scalar(plain: Driver, sealed: Driver) -> None:
 def test_views_and_local_rows(expected: Expected, sealed: Driver) -> None:
     rows = sealed.run(
         "spark.sql('CREATE OR REPLACE TEMP VIEW half AS SELECT * FROM edge WHERE id % 2 = 0')\n"
-        "spark.sql('CREATE OR REPLACE TEMP VIEW names AS SELECT * FROM VALUES (0, \"zero\"), (1, \"one\") AS v(k, name)')\n"
+        'spark.sql(\'CREATE OR REPLACE TEMP VIEW names AS SELECT * FROM VALUES (0, "zero"), (1, "one") AS v(k, name)\')\n'
         "result = [[str(v) for v in r] for r in spark.sql(\n"
         "  'SELECT name, count(*) c FROM half JOIN names USING (k) GROUP BY name ORDER BY name').collect()]\n"
     )
     want = expected.answer(
-        "SELECT name, count(*) c FROM (SELECT * FROM edge WHERE id % 2 = 0) JOIN VALUES (0, 'zero'), (1, 'one') AS v(k, name) "
+        "SELECT name, count(*) c FROM (SELECT * FROM edge WHERE id % 2 = 0) JOIN VALUES (0, 'zero'), (1, 'one') AS "
+        "v(k, name) "
         "USING (k) GROUP BY name ORDER BY name"
     )
     assert rows == want.rows
@@ -93,7 +99,8 @@ def test_views_and_local_rows(expected: Expected, sealed: Driver) -> None:
 def test_twice_over_one_broadcast(sealed: Driver) -> None:
     """A DataFrame collected again runs its last stage over the same broadcasts and shuffles."""
     first, second = sealed.run(
-        "df = spark.sql('SELECT a.id, b.id FROM edge a JOIN edge b ON a.id = b.id + 1')\nresult = [len(df.collect()), df.count()]\n"
+        "df = spark.sql('SELECT a.id, b.id FROM edge a JOIN edge b ON a.id = b.id + 1')\nresult = "
+        "[len(df.collect()), df.count()]\n"
     )
     assert first == second == 1199
 

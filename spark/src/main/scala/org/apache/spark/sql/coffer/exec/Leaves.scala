@@ -126,7 +126,8 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
       plan match {
         case c: CartesianProductExec =>
           Vector(new Cartesian(Cartesian.sides(c).map { s =>
-            if (products(s).nonEmpty) throw CofferQuery.refusal(Seq("CartesianProduct: a union of products below a product is not supported"))
+            if (products(s).nonEmpty)
+              throw CofferQuery.refusal(Seq("CartesianProduct: a union of products below a product is not supported"))
             new CartesianSide(new Ref(s), layout(s).size, inputs(s).toSet)
           }))
         case p => p.children.toVector.flatMap(products)

@@ -111,7 +111,9 @@ object GoldenQueries {
     Query("join_nested_loop_left", "SELECT /*+ BROADCAST(b) */ a.i, b.s FROM t a LEFT JOIN t b ON a.d < b.d"),
     Query("join_product", "SELECT a.i, b.s FROM t a JOIN t b ON a.d < b.d", shuffled),
     Query("join_cross_count", "SELECT count(*) FROM t a CROSS JOIN t b"),
-    Query("join_of_aggregates", "SELECT x.i, y.n FROM (SELECT i, sum(l) s FROM t GROUP BY i) x JOIN (SELECT i, count(*) n FROM t GROUP BY i) y ON x.i = y.i AND x.s > y.n", shuffled),
+    Query("join_of_aggregates",
+      "SELECT x.i, y.n FROM (SELECT i, sum(l) s FROM t GROUP BY i) x JOIN (SELECT i, count(*) n FROM t GROUP BY i) y ON x.i = y.i AND x.s > y.n",
+      shuffled),
     Query("join_values", "SELECT t.s, v.n FROM t JOIN VALUES (1, 'one'), (2, 'two') AS v(k, n) ON t.i = v.k"),
     Query("join_union", "SELECT a.i FROM t a JOIN t b ON a.i = b.i UNION ALL SELECT a.i FROM t a JOIN t b ON a.l = b.l"),
     Query("join_correlated_scalar", "SELECT i, (SELECT max(d) FROM t b WHERE b.i = a.i) FROM t a"))

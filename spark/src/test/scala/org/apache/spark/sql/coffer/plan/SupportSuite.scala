@@ -30,7 +30,8 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
     refused(
       "SELECT /*+ BROADCAST(a) */ a.i FROM t a LEFT JOIN t b ON a.l < b.l",
       "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
-    assert(messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t a").exists(_.contains("scalar subquery that may give several rows")))
+    assert(
+      messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t a").exists(_.contains("scalar subquery that may give several rows")))
     assert(messages("SELECT a.i FROM t a JOIN t b ON a.s RLIKE b.s").exists(_.contains("regular expressions of Java's dialect")))
   }
 

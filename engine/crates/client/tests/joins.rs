@@ -78,7 +78,7 @@ fn values(batches: &[RecordBatch]) -> Vec<(Option<i64>, Option<i64>)> {
 
 /// Left rows 0..60 in three reduce partitions of two maps; right rows 20..100 as a broadcast of two maps.
 struct Ready {
-    _site: Site,
+    site: Site,
     client: Client,
     engine: Engine,
     query: Query,
@@ -122,7 +122,7 @@ async fn ready() -> Ready {
     assert_eq!(accepted.rows_by_reduce, [80], "one stream for all readers");
     let top = query.seal(&mut client, broadcast_join()).await.unwrap();
     Ready {
-        _site: site,
+        site,
         client,
         engine,
         query,
@@ -298,9 +298,7 @@ async fn memory_that_runs_out_while_reading_or_building_is_said_and_tried_again(
     let site = Site::open().await;
     let mut client = site.client().await;
     let mut engine = site.engine("engine", 64 << 20).await;
-    let mut small = site.engine("small", 300_000).await;
     engine.admit(&mut client).await.unwrap();
-    small.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
     let left = ir::to_round_robin(ir::values(pairs(), rows(0..60)), pairs(), 3);
     let left = query.seal(&mut client, leaf_stage(LEFT, &left, 2)).await.unwrap();
@@ -313,15 +311,26 @@ async fn memory_that_runs_out_while_reading_or_building_is_said_and_tried_again(
     query.accept(&mut client, RIGHT, &right).await.unwrap();
     let top = query.seal(&mut client, broadcast_join()).await.unwrap();
     let inputs: HashMap<u32, Vec<u8>> = [(0, feed(&left, 3)[0].clone()), (1, feed(&right, 1)[0].clone())].into();
-    for _ in 0..2 {
-        let start = query.start(&top, 0, &small);
-        let failed = small.run(&mut client, &start, &inputs).await.failed();
-        let error = query.opened(&mut client, &start, failed).await;
-        assert_eq!(
-            (error.code.as_str(), error.retryable),
-            ("COFFER_MEMORY", true),
-            "{error:?}"
-        );
+    // The rows take 640 kB: they do not fit; they fit, but what is built of them does not.
+    for (name, memory) in [("reading", 300_000), ("building", 1_380_000)] {
+        let mut small = site.engine(name, memory).await;
+        small.admit(&mut client).await.unwrap();
+        for _ in 0..2 {
+            let start = query.start(&top, 0, &small);
+            let failed = small.run(&mut client, &start, &inputs).await.failed();
+            let error = query.opened(&mut client, &start, failed).await;
+            assert_eq!(
+                (error.code.as_str(), error.retryable),
+                ("COFFER_MEMORY", true),
+                "{name}: {error:?}"
+            );
+            assert!(error.message.contains("spark.coffer.engine.memory"), "{error:?}");
+            assert_eq!(
+                small.enclave.memory_in_use(),
+                0,
+                "{name}: nothing is kept that nobody uses"
+            );
+        }
     }
     let start = query.start(&top, 0, &engine);
     engine.run(&mut client, &start, &inputs).await.done();
@@ -523,4 +532,37 @@ async fn a_cartesian_product_reads_each_partition_against_each() {
     lie.tasks.pop();
     let refused = query.seal(&mut client, lie).await.err().map(|problem| problem.code);
     assert_eq!(refused.as_deref(), Some("coverage"), "a cell is missing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_at_the_same_time_share_one_reading_and_one_build() {
+    let ready = ready().await;
+    let mut running = Vec::new();
+    // Every executor could give the broadcast; one is asked, whichever it is.
+    for round in 0..4 {
+        for partition in 0..3 {
+            let mut engine = ready.engine.again().await;
+            let mut client = ready.site.client().await;
+            let start = ready.start(partition);
+            let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(partition)), (1, ready.broadcast())].into();
+            running.push(tokio::spawn(async move {
+                let output = engine.run(&mut client, &start, &inputs).await.done();
+                (round, output)
+            }));
+        }
+    }
+    let broadcast = ready.broadcast().len();
+    let mut asked = 0;
+    let mut rounds: Vec<Vec<Output>> = vec![vec![]; 4];
+    for task in running {
+        let (round, output): (usize, Output) = task.await.unwrap();
+        let came = output.done.counters.as_ref().unwrap().bytes_in;
+        asked += usize::from(came > broadcast as u64);
+        rounds[round].push(output);
+    }
+    assert_eq!(asked, 1, "the broadcast is larger than what a task reads beside it");
+    let mut client = ready.client;
+    let batches = client.rows(&ready.query.result(TOP, &rounds[0], None)).await.unwrap();
+    let expected: Vec<_> = (0..60).map(|k| (Some(k * 10), (k >= 20).then_some(k * 10))).collect();
+    assert_eq!(values(&batches), expected);
 }

@@ -94,6 +94,16 @@ impl Broadcasts {
         *held = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
+
+    /// Drops what no task holds or waits for. Who needs it later reads it again.
+    pub(crate) fn drop_idle(&self) {
+        self.0.lock().retain(|_, entry| {
+            let held = entry.try_lock().map_or(true, |held| {
+                held.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) > 1)
+            });
+            held || Arc::strong_count(entry) > 1
+        });
+    }
 }
 
 #[cfg(test)]
@@ -184,6 +194,19 @@ mod tests {
         let cancelled = tokio::time::timeout(Duration::from_millis(5), never).await;
         assert!(cancelled.is_err());
         broadcasts.get(key(2), slow(&reads, &pool)).await.unwrap();
+        assert_eq!(reads.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn what_no_task_holds_can_be_dropped_and_read_again() {
+        let (broadcasts, reads, pool) = (Broadcasts::default(), AtomicUsize::new(0), pool(1 << 20));
+        let held = broadcasts.get(key(1), slow(&reads, &pool)).await.unwrap();
+        broadcasts.drop_idle();
+        assert!(pool.reserved() > 0);
+        drop(held);
+        broadcasts.drop_idle();
+        assert_eq!(pool.reserved(), 0);
+        broadcasts.get(key(1), slow(&reads, &pool)).await.unwrap();
         assert_eq!(reads.load(Ordering::SeqCst), 2);
     }
 

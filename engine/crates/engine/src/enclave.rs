@@ -139,6 +139,11 @@ impl Enclave {
         config
     }
 
+    /// Whether so much of the pool is in use that memory which is only kept in store should be given back.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.memory_in_use() > self.memory / 4
+    }
+
     /// The folder of spill files.
     pub fn spill(&self) -> Arc<SpillFolder> {
         Arc::clone(&self.spill)

@@ -92,6 +92,13 @@ impl Session {
         }
     }
 
+    /// Drops plans and broadcasts that no task uses, and with them the build sides of joins. A task that needs one later
+    /// makes it again.
+    fn relieve(&self) {
+        self.state.lock().plans.retain(|_, plan| Arc::strong_count(plan) > 1);
+        self.broadcasts.drop_idle();
+    }
+
     /// Notes a stage's list of attempts. A later epoch replaces an earlier one; going back is refused, and so is a second
     /// list of the same epoch.
     pub(crate) fn accept_attempts(
@@ -212,6 +219,12 @@ impl Sessions {
             // A session that a task holds is in use, however long the task takes.
             Arc::strong_count(session) > 1 || now.duration_since(state.used) < state.lease
         });
+    }
+
+    /// Gives memory back that no task uses: what earlier stages built for joins, of all sessions.
+    pub(crate) fn relieve(&self) {
+        let live: Vec<Arc<Session>> = self.inner.lock().live.values().map(Arc::clone).collect();
+        live.iter().for_each(|session| session.relieve());
     }
 
     /// How many are live.

@@ -80,6 +80,16 @@ impl TaskError {
         }
     }
 
+    /// Whether the memory pool was full.
+    pub(crate) fn is_memory(&self) -> bool {
+        match self {
+            Self::Operators(error) | Self::Output(SinkError::Memory(error)) => {
+                matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+            }
+            _ => false,
+        }
+    }
+
     /// What the client engine is told.
     pub(crate) fn detail(&self, place: Place) -> ErrorDetail {
         let (code, message, retryable) = self.describe();

@@ -165,11 +165,16 @@ async fn work(
     }
     let task = descriptor.assign(session, start)?;
     let expressions = expressions(&task)?;
-    let plan = plan(session, &task, &expressions)?;
+    let plan = plan(enclave, session, &task, &expressions)?;
     let key = task.plan_key.clone();
     let outcome = contained(compute(enclave, link, session, task, &expressions, &plan)).await;
-    if outcome.is_err() {
+    if let Err(error) = &outcome {
         session.forget_plan(&key, &plan);
+        if error.is_memory() {
+            // So that the task finds more room when it comes again.
+            drop(plan);
+            enclave.sessions().relieve();
+        }
     }
     outcome
 }
@@ -331,9 +336,18 @@ fn expressions(task: &Assignment) -> Result<CompileContext, TaskError> {
     }))
 }
 
-fn plan(session: &Session, task: &Assignment, expressions: &CompileContext) -> Result<Arc<Plan>, TaskError> {
+fn plan(
+    enclave: &Enclave,
+    session: &Session,
+    task: &Assignment,
+    expressions: &CompileContext,
+) -> Result<Arc<Plan>, TaskError> {
     if let Some(plan) = session.plan(&task.plan_key) {
         return Ok(plan);
+    }
+    if enclave.is_crowded() {
+        // A stage begins: what others built that are over is most likely of no more use.
+        enclave.sessions().relieve();
     }
     let context = BuildContext {
         partitions: usize::try_from(task.partitions).map_err(|_| Check::DescriptorPlace)?,

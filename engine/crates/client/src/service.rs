@@ -10,9 +10,11 @@ use coffer_engine::{
     wire::{Message, PROTOCOL, put_message},
 };
 use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy, TableId};
+use coffer_proto::plan::Fragment;
 use coffer_proto::wire::{
-    ClientMessage, EndSession, ErrorDetail, ErrorOpened, Hello, MetricsOpened, NewSession, NodeMetrics, OpenError,
-    OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
+    ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
+    NewSession, NodeMetrics, OpenError, OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
+    ValueSealed, Welcome, sealed_object::Kind,
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
 use coffer_table::{Lease, TableWrite};
@@ -129,6 +131,10 @@ impl Service {
             ClientMessage::OpenMetrics => reply(
                 ClientMessage::MetricsOpened,
                 &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
+            ),
+            ClientMessage::DescribeFragment => reply(
+                ClientMessage::FragmentDescribed,
+                &describe(&decode(message, "DESCRIBE_FRAGMENT")?)?,
             ),
             ClientMessage::BeginWrite => reply(
                 ClientMessage::WriteBegun,
@@ -261,6 +267,14 @@ impl Service {
         }
         Ok(MetricsOpened { nodes: sums })
     }
+}
+
+/// For EXPLAIN: the text holds the query's literals and goes to the driver alone, which has them anyway.
+fn describe(request: &DescribeFragment) -> Result<FragmentDescribed, ClientError> {
+    let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+    Ok(FragmentDescribed {
+        text: coffer_plan::readable(&fragment),
+    })
 }
 
 fn decode<M: prost::Message + Default>(message: &Message, name: &'static str) -> Result<M, ClientError> {

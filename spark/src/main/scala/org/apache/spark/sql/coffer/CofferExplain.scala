@@ -1,12 +1,21 @@
 package org.apache.spark.sql.coffer
 
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.ExtendedExplainGenerator
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
 import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec._
-import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
+import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
 
-/** What EXPLAIN says of a sealed plan: its fragments, what is sealed between them, and how far engines have proved themselves. */
+/**
+ * What EXPLAIN says of a sealed plan: its fragments as engines will run them, where each runs, and how far engines have proved
+ * themselves. A plan that has not run yet is shown as it would run if AQE changed nothing.
+ */
 class CofferExplain extends ExtendedExplainGenerator {
   override def title: String = "Coffer"
 
@@ -17,27 +26,87 @@ class CofferExplain extends ExtendedExplainGenerator {
       lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
       if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
         lines += "evidence: SIMULATED, nothing proves what code the engines run"
-      lines ++= describe(plan)
+      val query = plan.collectFirst { case r: CofferRootExec => r.query }
+      lines ++= new Description(if (CofferExplain.brief(plan)) None else Some(query.getOrElse(CofferQuery.create()))).of(plan)
       lines.result().mkString("", "\n", "\n")
     }
+}
 
-  private def describe(plan: SparkPlan): Seq[String] = plan match {
-    case a: AdaptiveSparkPlanExec => describe(a.executedPlan)
-    case q: QueryStageExec => describe(q.plan)
-    case r: CofferResultExec => line("result, opened by the client engine", r.child) ++ below(r.child)
+private object CofferExplain {
+
+  /** Spark asks for this text each time that a query starts and each time that AQE changes its plan: then there is no time for details. */
+  def brief(plan: SparkPlan): Boolean = {
+    val sc = plan.session.sparkContext
+    !CofferDriver.running_? || CofferQuery.current(sc).isDefined || starting(sc, plan)
+  }
+
+  private def starting(sc: SparkContext, plan: SparkPlan): Boolean =
+    Option(sc.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
+      .flatMap(_.toLongOption)
+      .flatMap(id => Option(SQLExecution.getQueryExecution(id)))
+      .exists(_.executedPlan eq plan)
+}
+
+/** The fragments of a plan, the last one first; with their operators as the engine has them if there is a query to name values in. */
+private final class Description(query: Option[CofferQuery]) {
+
+  def of(plan: SparkPlan): Seq[String] = plan match {
+    case a: AdaptiveSparkPlanExec =>
+      val now = a.executedPlan
+      of(if (query.isEmpty || now.exists(ended)) now else SealStages.preview(now))
+    case q: QueryStageExec => of(q.plan)
+    case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)
     case e: CofferShuffleExchangeExec =>
-      line(s"shuffle ${e.original.outputPartitioning.getClass.getSimpleName.stripSuffix("$")}", e.child) ++ below(e.child)
-    case b: CofferBroadcastExchangeExec => line("broadcast", b.child) ++ below(b.child)
+      val partitioning = e.original.outputPartitioning
+      val name = partitioning.getClass.getSimpleName.stripSuffix("$")
+      fragment(s"shuffle $name", e.child)((f, q) => shuffle(partitioning, f, q)) ++ below(e.child)
+    case b: CofferBroadcastExchangeExec =>
+      fragment("broadcast", b.child)((f, q) => Fragments.broadcast(f.template, f.context(q)).map(tasks)) ++ below(b.child)
     case other => below(other)
   }
 
-  private def below(plan: SparkPlan): Seq[String] = (plan.children ++ plan.subqueries).flatMap {
-    case s: BaseSubqueryExec => describe(s.child)
-    case p => describe(p)
+  private def ended(plan: SparkPlan): Boolean = plan match {
+    case _: CofferResultExec | _: ResultQueryStageExec => true
+    case _ => false
   }
 
-  private def line(what: String, plan: SparkPlan): Seq[String] = plan match {
-    case f: CofferFragmentExec => Seq(s"fragment → $what: ${f.operators}")
+  private def below(plan: SparkPlan): Seq[String] = (plan.children ++ plan.subqueries).flatMap {
+    case s: BaseSubqueryExec => of(s.child)
+    case p => of(p)
+  }
+
+  private def fragment(what: String, plan: SparkPlan)(
+      translate: (CofferFragmentExec, CofferQuery) => Result[Seq[String]]): Seq[String] = plan match {
+    case f: CofferFragmentExec =>
+      val details =
+        try query.flatMap(translate(f, _).toOption)
+        catch { case NonFatal(_) => None }
+      details match {
+        case Some(lines) => s"fragment → $what" +: lines.map("  " + _)
+        case None => Seq(s"fragment → $what: ${f.operators}")
+      }
     case _ => Nil
   }
+
+  private def result(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] =
+    ResultPlan.of(RootSort.restore(fragment.template), fragment.context(query)).map { plan =>
+      tasks(plan.task) ++ plan.finish.toSeq.flatMap(f => "at home, by the client engine:" +: readable(f))
+    }
+
+  private def shuffle(partitioning: Partitioning, fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = {
+    val context = fragment.context(query)
+    partitioning match {
+      // Its bounds come from a sample of the same rows; their id and the sample's size are not known yet.
+      case range: RangePartitioning if range.numPartitions > 1 =>
+        Fragments.range(range, fragment.template, context, 0, 1, 0L).map(r => tasks(r.shuffle))
+      case _: RangePartitioning => Fragments.shuffle(SinglePartition, fragment.template, context).map(tasks)
+      case other => Fragments.shuffle(other, fragment.template, context).map(tasks)
+    }
+  }
+
+  private def tasks(translated: TranslatedFragment): Seq[String] =
+    "in enclaves:" +: (readable(translated.fragment) ++ translated.scans.map(s => s"  scan ${s.id} is ${s.leaf.plan.nodeName}"))
+
+  private def readable(fragment: Fragment): Seq[String] =
+    CofferDriver.get.client.describeFragment(fragment.toByteString).linesIterator.map("  " + _).toSeq
 }

@@ -71,6 +71,9 @@ private[coffer] object SealStages extends ColumnarRule {
       CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
   }
 
+  /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
+  def preview(plan: SparkPlan): SparkPlan = CofferResultExec(fragment(withExchanges(plan)))
+
   /** AQE wants to know what a stage stands for, each time that it runs. */
   private def linked(node: SparkPlan, of: SparkPlan): SparkPlan = {
     of.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }

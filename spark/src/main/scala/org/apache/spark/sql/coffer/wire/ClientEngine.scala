@@ -35,6 +35,10 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
     call(M.OPEN_ERROR, request, M.ERROR_OPENED, ErrorOpened.parser).getDetail
   def openMetrics(request: OpenMetrics): MetricsOpened =
     call(M.OPEN_METRICS, request, M.METRICS_OPENED, MetricsOpened.parser)
+  def describeFragment(fragment: ByteString): String = {
+    val request = DescribeFragment.newBuilder.setFragment(fragment).build()
+    call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
+  }
   def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
 

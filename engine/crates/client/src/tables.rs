@@ -116,10 +116,10 @@ impl Service {
         } else {
             Target::Name(request.name.clone())
         };
-        if let (true, Target::Path(folder)) = (request.if_there, &target) {
-            if is_absent(&self.home, &self.keyring, &policy, folder)? {
-                return Ok(TableInfo::default());
-            }
+        if let (true, Target::Path(folder)) = (request.if_there, &target)
+            && is_absent(&self.home, &self.keyring, &policy, folder)?
+        {
+            return Ok(TableInfo::default());
         }
         let table = open_table(&self.home, &self.keyring, &policy, &target)?;
         self.lease(table.manifest().table)?;

@@ -65,5 +65,5 @@ format: tools $(VENV)/.ready
 	$(VENV)/bin/ruff format python bench
 
 clean:
-	rm -rf spark/target $(VENV)
+	rm -rf spark/target $(VENV) $(CARGO_TARGET_DIR)-unsealed
 	cargo clean --release --manifest-path engine/Cargo.toml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coffer.workload.answers import difference
-from coffer.workload.joins import JOINS, SHAPES, TYPES
+from coffer.workload.joins import JOINS, KEYS, SHAPES, TYPES
 from coffer.workload.queries import Query
 from coffer.workload.runner import Driver, QueryFailed
 from conftest import Expected, ansi_conf
@@ -33,6 +33,14 @@ def test_there_are_enough_queries() -> None:
 @pytest.mark.parametrize(("query", "ansi"), CASES)
 def test_local(query: Query, ansi: str, mode: str, expected: Expected, sealed: Driver) -> None:
     check(query, ansi, MODES[mode], expected, sealed)
+
+
+@pytest.mark.parametrize(
+    "query", [query for query in KEYS + TYPES + SHAPES if " a " in query.sql], ids=lambda query: query.name
+)
+def test_merged(query: Query, expected: Expected, sealed: Driver) -> None:
+    """By a hint: as engines join what they cannot hold in memory."""
+    check(query, "on", SHUFFLED, expected, sealed, hint="/*+ MERGE(a, b, c) */")
 
 
 @pytest.mark.cluster
@@ -111,16 +119,17 @@ def test_merge_hint(expected: Expected, sealed: Driver) -> None:
     assert difference(expected.answer(sql), sealed.query(sql, SHUFFLED), ordered=True) is None
 
 
-def check(query: Query, ansi: str, conf: dict[str, str], expected: Expected, sealed: Driver) -> None:
+def check(query: Query, ansi: str, conf: dict[str, str], expected: Expected, sealed: Driver, hint: str = "") -> None:
     settings = {**ansi_conf(ansi), **conf}
+    sql = query.sql.replace("SELECT", f"SELECT {hint}", 1)
     if query.error is not None:
         with pytest.raises(QueryFailed) as theirs:
             expected.answer(query.sql, ansi)
         assert theirs.value.condition == query.error
         with pytest.raises(QueryFailed) as ours:
-            sealed.query(query.sql, settings)
+            sealed.query(sql, settings)
         assert query.error in ours.value.message
         return
     want = expected.answer(query.sql, ansi)
-    got = sealed.query(query.sql, settings)
+    got = sealed.query(sql, settings)
     assert difference(want, got, ordered=query.ordered) is None

@@ -165,6 +165,16 @@ SUBQUERIES = [
     Query("scalar_select", "SELECT id, n - (SELECT min(n) FROM edge), (SELECT max(s) FROM edge) FROM edge WHERE id < 50"),
     Query("scalar_none", "SELECT id, (SELECT n FROM edge WHERE id < 0) FROM edge WHERE id < 5"),
     Query("scalar_alone", "SELECT (SELECT max(n) FROM edge), (SELECT count(*) FROM events WHERE q > 0)"),
+    Query(
+        "scalar_after_order",
+        "SELECT id, n - (SELECT min(n) FROM edge) FROM edge ORDER BY q DESC NULLS LAST, id LIMIT 9",
+        ordered=True,
+    ),
+    Query(
+        "scalar_after_limit",
+        "SELECT id FROM (SELECT id, n, q FROM edge ORDER BY q, id LIMIT 99) "
+        "WHERE n > (SELECT avg(n) FROM edge) AND q < (SELECT max(q) FROM edge)",
+    ),
     Query("scalar_having", "SELECT k, sum(q) FROM edge GROUP BY k HAVING sum(q) > (SELECT avg(q) FROM edge)"),
     Query(
         "scalar_merged",

@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GetStructField, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
@@ -81,7 +81,7 @@ case class CofferFragmentExec(
   private[exec] def count(counted: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] =
     operatorMetrics.count(counted, nodes, ran)
 
-  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId)
+  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known)
 
   def layout: Vector[Part] = resolver.layout(template)
 
@@ -101,6 +101,11 @@ case class CofferFragmentExec(
   def subquery(of: ScalarSubquery): ScalarSubquery = subqueryExpressions.collectFirst {
     case s: ScalarSubquery if s.exprId == of.exprId => s
   }.getOrElse(of)
+
+  private def known(expr: Expression): Expression = expr.transformDown {
+    case f @ GetStructField(s: ScalarSubquery, _, _) => Literal(f.copy(child = subquery(s)).eval(null), f.dataType)
+    case s: ScalarSubquery => Literal(subquery(s).eval(null), s.dataType)
+  }
 
   /** Waits for what must be known before the stage can be sealed: subqueries' values and the inputs' commits. */
   def ready(): Unit = executeQuery {

@@ -108,10 +108,10 @@ object ResultPlan {
     for {
       input <- finishInput(steps, task, translation)
       root <- steps.filterNot(_.merges).foldLeft[Result[Relation]](Right(input)) { (below, step) =>
-        below.flatMap(apply(step, _, translation).left.map(_.in(step.plan)))
+        below.flatMap(apply(step, _, context, translation).left.map(_.in(step.plan)))
       }
       _ <- translation.boundSubqueries.headOption match {
-        case Some(s) => Left(Unsupported("a subquery above a final ORDER BY is not supported").at(s.subquery))
+        case Some(s) => Left(Unsupported("the value of a subquery above a final ORDER BY is not known").at(s.subquery))
         case None => Right(())
       }
       fragment <- Fragments.assemble(
@@ -137,14 +137,15 @@ object ResultPlan {
     }
   }
 
-  private def apply(step: Step, below: Relation, translation: Translation): Result[Relation] =
+  private def apply(step: Step, below: Relation, context: Context, translation: Translation): Result[Relation] =
     step match {
       case Take(plan, limit, offset) =>
         Right(OrderOperators.limited(plan, below, limit, offset, translation))
       case Show(plan, exprs) =>
-        OrderOperators.project(plan, below, exprs, exprs.map(_.toAttribute), translation)
+        val known = exprs.map(e => context.known(e).asInstanceOf[NamedExpression])
+        OrderOperators.project(plan, below, known, exprs.map(_.toAttribute), translation)
       case Keep(filter) =>
-        new Scope(below.output, translation).convert(filter.condition).map { condition =>
+        new Scope(below.output, translation).convert(context.known(filter.condition)).map { condition =>
           val node = translation
             .node(filter)
             .setFilter(Filter.newBuilder.setChild(below.node).setCondition(condition))

@@ -13,7 +13,9 @@ final case class Context(
      * Ids of scalar values: unique in the session, shared with the ids of range bounds. The position is that of the field of a
      * merged subquery, 0 for all others.
      */
-    subqueryId: (ScalarSubquery, Int) => Int)
+    subqueryId: (ScalarSubquery, Int) => Int,
+    /** Puts their values in the place of subqueries, for what is done at home once they are known. */
+    known: Expression => Expression = identity)
 
 /** A scan of a fragment: `scan_id` in the IR and its leaf. */
 final case class BoundScan(id: Int, leaf: ScanLeaf)

@@ -53,6 +53,8 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
           "SELECT /*+ REPARTITION_BY_RANGE(3, k) */ s FROM t",
           "SELECT /*+ REBALANCE */ s FROM t",
           "SELECT k FROM t WHERE v > (SELECT avg(v) FROM t)",
+          "SELECT k, k - (SELECT max(k) FROM t) FROM t ORDER BY v LIMIT 3",
+          "SELECT k FROM (SELECT k, v FROM t ORDER BY v LIMIT 3) WHERE k >= (SELECT min(k) FROM t) AND v >= (SELECT max(v) FROM t)",
           "SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP BY x",
           "SELECT s, sum(v) FROM t GROUP BY s UNION ALL SELECT s, sum(v) FROM t GROUP BY s").foreach { sql =>
           val df = spark.sql(sql)

@@ -19,6 +19,7 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
 
   GoldenQueries.all.foreach { query =>
     test(query.name) {
+      PlanFixture.idsFrom(2000000)
       val text = withConf(query.conf: _*)(render(physical(query.sql)))
       val file = GoldenSuite.folder.resolve(query.name + ".txt")
       val whole = s"# ${query.sql.trim.replaceAll("\\s+", " ")}\n$text"

@@ -1,12 +1,14 @@
 package org.apache.spark.sql.coffer.plan
 
 import java.nio.file.Files
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 
@@ -27,6 +29,7 @@ trait PlanFixture extends BeforeAndAfterAll { self: Suite =>
       .config("spark.sql.adaptive.enabled", "false")
       .config("spark.sql.warehouse.dir", Files.createTempDirectory("coffer-plan").toString)
       .getOrCreate()
+    PlanFixture.idsFrom(1000000)
     PlanFixture.tables.foreach { case (name, columns) =>
       val path = Files.createTempDirectory("coffer-plan").resolve(name).toString
       spark.sql(s"SELECT ${columns.map { case (c, t) => s"CAST(NULL AS $t) AS $c" }.mkString(", ")}").write.parquet(path)
@@ -100,6 +103,16 @@ object PlanFixture {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
       case scan: FileSourceScanExec => Leaves.leaf(scan)
       case _ => None
+    }
+  }
+
+  /** Fixes the next expression's id: what Spark keeps in hash sets comes in the same order, whatever ran in this JVM before. */
+  def idsFrom(id: Long): Unit = {
+    val next = NamedExpression.getClass.getDeclaredField("curId")
+    next.setAccessible(true)
+    next.get(NamedExpression) match {
+      case counter: AtomicLong => counter.set(id)
+      case other => throw new IllegalStateException(s"Spark counts expressions by ${other.getClass}")
     }
   }
 

@@ -65,6 +65,9 @@ final class SealedShuffle(
     registered().flatMap(known.get).map(c => TaskReport(c.partition, c.counters, c.metrics))
   }
 
+  /** The same, or its last word: of sizes and counts, which a repeated map does not change, also while outputs are missing. */
+  def known(): CommitsAccepted = synchronized(last.map(_._2)).getOrElse(accepted())
+
   /** Spark's ids of the map outputs that its readers will fetch, by map partition. */
   private def registered(): Seq[Long] = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
@@ -199,7 +202,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   override def getShuffleRDD(partitionSpecs: Array[ShufflePartitionSpec]): RDD[_] = throw CofferFragmentExec.noRows
 
   override def runtimeStatistics: Statistics = {
-    val accepted = sealedShuffle.accepted()
+    val accepted = sealedShuffle.known()
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     Statistics(BigInt(math.max(1L, bytes)), Some(BigInt(accepted.getRows)))
   }

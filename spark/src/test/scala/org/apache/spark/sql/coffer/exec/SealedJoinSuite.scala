@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, JoinType, Node, Partitioning, Sink}
@@ -246,6 +247,18 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     assert(again.size == 2 && engine.failures.values.asScala.forall(_ <= 0))
     // The first run's broadcast, and no list of attempts for it but the one in the sealed stage.
     assert(client.accepted.asScala.count(_.getSession == last.getSession) == 2)
+  }
+
+  test("a join is run again though all outputs of its shuffles were lost meanwhile") {
+    withConf(noBroadcast: _*) {
+      val df = spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k UNION ALL SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k")
+      val rows = df.collect().length
+      val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+      val before = engine.tasks.get
+      tracker.shuffleStatuses.keys.foreach(tracker.unregisterAllMapAndMergeOutput)
+      assert(df.collect().length == rows)
+      assert(engine.tasks.get > before + rows)
+    }
   }
 
   test("EXPLAIN shows a join with both of its sides") {

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
 import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
+import org.apache.spark.sql.coffer.write._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
@@ -13,8 +14,10 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleEx
 /** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPostHocResolutionRule(_ => SealedWrites)
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectCheckRule(_ => SealedQueries)
+    extensions.injectPlannerStrategy(WriteStrategy(_))
     extensions.injectPlannerStrategy(SealedJoins(_))
     extensions.injectQueryStagePrepRule(CheckSupport(_))
     extensions.injectQueryStageOptimizerRule(_ => MarkStage)
@@ -56,6 +59,7 @@ private[coffer] object SealStages extends ColumnarRule {
   private def marked(plan: SparkPlan): Boolean = plan.getTagValue(MarkStage.TAG).isDefined
 
   private def seal(plan: SparkPlan): SparkPlan = plan match {
+    case write: CofferWriteExec => write.copy(child = query(write.child))
     case command if SealedPlans.isCommand(command) => command
     case _: CofferRootExec => plan
     case aqe: AdaptiveSparkPlanExec =>
@@ -63,6 +67,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case _ if !SealedPlans.sealedNow(plan) => plan
     // Rows that are at the driver already, and stay there.
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
+    case write: SealedWriteExec if marked(write) => linked(CofferWriteStageExec(fragment(write)), plan)
     case _ if marked(plan) => linked(CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
@@ -72,7 +77,19 @@ private[coffer] object SealStages extends ColumnarRule {
   }
 
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
-  def preview(plan: SparkPlan): SparkPlan = CofferResultExec(fragment(withExchanges(plan)))
+  def preview(plan: SparkPlan): SparkPlan = plan match {
+    case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
+    case other => CofferResultExec(fragment(withExchanges(other)))
+  }
+
+  /** The query of a write: AQE's plan, or all of it here at once. */
+  private def query(plan: SparkPlan): SparkPlan = plan match {
+    case root: CofferRootExec => root
+    case aqe: AdaptiveSparkPlanExec => CofferRootExec(aqe, CofferQuery.create())
+    case whole =>
+      CheckSupport.check(whole)
+      CofferRootExec(CofferWriteStageExec(fragment(withExchanges(InnerTopK.rewrite(whole)))), CofferQuery.create())
+  }
 
   /** AQE wants to know what a stage stands for, each time that it runs. */
   private def linked(node: SparkPlan, of: SparkPlan): SparkPlan = {

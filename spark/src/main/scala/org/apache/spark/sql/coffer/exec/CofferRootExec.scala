@@ -50,6 +50,9 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
     case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
   })
 
+  /** What a write does with its query's last stage, where a query's errors are opened. */
+  private[coffer] def through[T](how: SparkPlan => T): T = run(how)
+
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 
   private def run[T](how: SparkPlan => T): T = opened {

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.exec
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedInsert, SealedWrite, SealedWriteExec}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -24,6 +25,7 @@ object SealedPlans {
     case SealedScan(_, _) => true
     case b: BatchScanExec => b.table.isInstanceOf[CofferTable]
     case _: CofferShuffleExchangeExec | _: CofferBroadcastExchangeExec | _: CofferResultExec | _: CofferRootExec => true
+    case _: SealedWriteExec | _: CofferWriteStageExec => true
     case a: AdaptiveSparkPlanExec => mentions(a.inputPlan) || mentions(a.context.qe.analyzed)
     case q: QueryStageExec => mentions(q.plan)
     case m: InMemoryTableScanExec => mentions(m.relation.cachedPlan)
@@ -36,6 +38,8 @@ object SealedPlans {
   def relations(plan: LogicalPlan): Seq[LogicalPlan] = plan.collectWithSubqueries {
     case r: DataSourceV2Relation if r.table.isInstanceOf[CofferTable] => r
     case r: DataSourceV2ScanRelation if r.relation.table.isInstanceOf[CofferTable] => r
+    case w: SealedInsert => w
+    case w: SealedWrite => w
   }
 
   /** Commands run at the driver and were judged when they were analysed. */

@@ -20,6 +20,7 @@ object StageSealer {
    * @param translated the fragment as translated; `fragment` may differ from it above its root (a limit)
    * @param execution 0 for a shuffle's stage, else the result's own
    * @param extra ids of objects that the fragment names beside its subqueries: range bounds
+   * @param write of a fragment that writes a table: what BEGIN_WRITE gave
    */
   def seal(
       query: CofferQuery,
@@ -28,7 +29,8 @@ object StageSealer {
       translated: TranslatedFragment,
       fragment: Fragment,
       node: CofferFragmentExec,
-      extra: Seq[Int]): SealedRDD = {
+      extra: Seq[Int],
+      write: Int = 0): SealedRDD = {
     val parts = node.layout
     if (parts.size != translated.partitions) throw new CofferException(
       "COFFER_LAYOUT",
@@ -41,6 +43,7 @@ object StageSealer {
       .setSession(query.session)
       .setExecution(execution)
       .setStage(stage)
+      .setWrite(write)
       .setFragment(fitting.toByteString)
     val sides = new Sides(node.products)
     sides.describe(request)

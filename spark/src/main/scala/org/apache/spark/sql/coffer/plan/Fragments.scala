@@ -36,6 +36,14 @@ object Fragments {
     build(plan, context)((relation, translation) =>
       Right((relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build())))
 
+  /** Files of a sealed table whose columns are the plan's; rows come sorted by the partition columns. */
+  def write(plan: SparkPlan, partitionColumns: Seq[Int], context: Context): Result[TranslatedFragment] =
+    build(plan, context) { (relation, _) =>
+      val write = Sink.Write.newBuilder
+      partitionColumns.foreach(write.addPartitionColumns)
+      Right((relation, Sink.newBuilder.setWrite(write).build()))
+    }
+
   /** Hash, single and round-robin exchanges; range exchanges need [[range]]. */
   def shuffle(
       partitioning: Partitioning,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.coffer.proto.plan.{Expr, SubqueryValue}
 import org.apache.spark.sql.execution.ScalarSubquery
@@ -28,6 +29,9 @@ private[plan] object ReferenceExpressions extends ExpressionFamily {
         case _ => refuse("nested types are not supported")
       }
     },
+    // A write puts it above columns that the table has as NOT NULL; the engine's sink checks those itself.
+    entry[AssertNotNull]("its child: the sink of a write checks NOT NULL")((e, scope) => scope.convert(e.child)),
+    entry[CheckOverflowInTableInsert]("its child, a cast that may fail")((e, scope) => scope.convert(e.child)),
     entry[KnownNullable]("its child")((e, scope) => scope.convert(e.child)),
     entry[KnownNotNull]("its child")((e, scope) => scope.convert(e.child)),
     entry[KnownFloatingPointNormalized]("its child")((e, scope) => scope.convert(e.child)),

@@ -5,10 +5,12 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDef
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedPlans}
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable}
+import org.apache.spark.sql.coffer.write.{SealedDdl, SealedInsert, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.command.{CreateViewCommand, ExplainCommand}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /** Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside them unseen. */
@@ -17,10 +19,19 @@ object SealedQueries extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
     plan match {
       case _: ExplainCommand | _: CreateViewCommand => ()
-      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw CofferTable.noWrites
+      case insert: SealedInsert => query(insert.child)
+      case SealedMaking(rows) => query(rows)
+      // It runs one of the two above.
+      case SaveIntoDataSourceCommand(_, _: CofferDataSource, _, _) => ()
+      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw SealedWrites.refused(w.nodeName)
       case c: Command if reads(c) => throw sink(c)
       case _ => query(plan)
     }
+  }
+
+  /** CREATE TABLE … USING coffer AS SELECT, and its REPLACE. */
+  private object SealedMaking {
+    def unapply(plan: LogicalPlan): Option[LogicalPlan] = SealedDdl.query(plan)
   }
 
   private def target(write: V2WriteCommand): Option[AnyRef] = write.table match {
@@ -63,10 +74,14 @@ object SealedQueries extends (LogicalPlan => Unit) {
   }
 
   private def leaf(node: LogicalPlan): Option[String] = node match {
+    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing => throw CofferTable.noTable(t.name())
     case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
     case r: DataSourceV2ScanRelation => plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
     case _: LogicalRDD | _: ExternalRDD[_] =>
-      Some("rows of createDataFrame or of an RDD are plain and would be shipped inside tasks; use VALUES or literals")
+      Some(
+        "rows of createDataFrame over a list, or of an RDD, are plain and would be shipped inside tasks; use VALUES, or createDataFrame over an " +
+          "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with `coffer encrypt`")
+    case _: Range => Some("spark.range beside sealed tables is not supported: give its numbers as VALUES or as an Arrow table")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
     case _: LocalRelation | _: OneRowRelation | _: CTERelationRef => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)

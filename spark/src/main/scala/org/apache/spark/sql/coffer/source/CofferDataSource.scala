@@ -1,25 +1,31 @@
 package org.apache.spark.sql.coffer.source
 
+import java.nio.file.Paths
 import java.util
 import java.util.OptionalLong
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
 import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider}
-import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
-import org.apache.spark.sql.sources.DataSourceRegister
+import org.apache.spark.sql.coffer.write.SaveSealed
+import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** `spark.read.format("coffer").load(path)` and `CREATE TABLE … USING coffer LOCATION …`. What a table is, the client engine says. */
-class CofferDataSource extends TableProvider with DataSourceRegister {
+/**
+ * `spark.read.format("coffer").load(path)`, `df.write.format("coffer").save(path)` and `CREATE TABLE … USING coffer`. What a table is, the client
+ * engine says. `save` comes as [[CreatableRelationProvider]], the one way that has all four modes and partition columns for folders in
+ * which there may be nothing yet; it runs nothing itself but the same commands as SQL.
+ */
+class CofferDataSource extends TableProvider with CreatableRelationProvider with DataSourceRegister {
   override def shortName(): String = "coffer"
 
   /** Schemas come from manifests; one that a catalog keeps would be the host's word. */
@@ -32,9 +38,21 @@ class CofferDataSource extends TableProvider with DataSourceRegister {
       partitioning: Array[Transform],
       properties: util.Map[String, String]): Table =
     CofferTable.open(new CaseInsensitiveStringMap(properties))
+
+  override def createRelation(
+      context: SQLContext,
+      mode: SaveMode,
+      parameters: Map[String, String],
+      data: DataFrame): BaseRelation = {
+    SaveSealed(mode, new CaseInsensitiveStringMap(parameters.asJava), data)
+    new BaseRelation {
+      override def sqlContext: SQLContext = context
+      override def schema: StructType = data.schema
+    }
+  }
 }
 
-/** One version of a sealed table, verified by the client engine when it was opened. */
+/** One version of a sealed table, verified by the client engine when it was opened; or, `missing`, a folder where there is none. */
 final class CofferTable private (val info: TableInfo, location: String)
     extends Table
     with SupportsRead
@@ -42,6 +60,8 @@ final class CofferTable private (val info: TableInfo, location: String)
 
   /** Plain files that the policy lists: nobody vouches for their rows. */
   def unverified: Boolean = info.getUnverified
+
+  def missing: Boolean = info.getHandle == 0
 
   override def name(): String = {
     val called = if (info.getName.nonEmpty) info.getName else location
@@ -52,13 +72,28 @@ final class CofferTable private (val info: TableInfo, location: String)
     StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
   }.toArray)
 
-  // Writing is declared so that it can be refused with a reason of ours.
+  def partitionNames: Seq[String] = info.getPartitionColumnsList.asScala.toSeq
+
+  /** Positions of the partition columns. */
+  def partitions: Seq[Int] = partitionNames.map(schema.fieldIndex)
+
+  override def partitioning(): Array[Transform] = partitionNames.map(Expressions.identity(_): Transform).toArray
+
+  // Not BATCH_WRITE: with it `save` would not come to CofferDataSource. SealedWrites takes the commands before Spark plans a V1 write.
   override def capabilities(): util.Set[TableCapability] =
-    util.EnumSet.of(TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.TRUNCATE)
+    util.EnumSet.of(
+      TableCapability.BATCH_READ,
+      TableCapability.V1_BATCH_WRITE,
+      TableCapability.TRUNCATE,
+      TableCapability.OVERWRITE_BY_FILTER,
+      TableCapability.OVERWRITE_DYNAMIC)
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new CofferScanBuilder(this)
 
-  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = throw CofferTable.noWrites
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = throw CofferTable.noExtensions
+
+  /** Its newest version, opened now. */
+  def newest(): CofferTable = CofferTable.at(info.getPath)
 
   override def equals(other: Any): Boolean = other match {
     case t: CofferTable => t.info.getTableId == info.getTableId && t.info.getVersion == info.getVersion
@@ -70,11 +105,11 @@ final class CofferTable private (val info: TableInfo, location: String)
 object CofferTable {
 
   def open(options: CaseInsensitiveStringMap): CofferTable = {
-    val request = OpenTable.newBuilder
+    val request = OpenTable.newBuilder.setIfThere(true)
     val path = Option(options.get("path")).filter(_.nonEmpty)
     val name = Option(options.get("name")).filter(_.nonEmpty)
     (path, name) match {
-      case (Some(p), _) => request.setPath(p.stripPrefix("file://").replaceFirst("^file:/+", "/"))
+      case (Some(p), _) => request.setPath(local(p))
       case (None, Some(n)) => request.setName(n)
       case (None, None) =>
         throw new CofferException(
@@ -83,6 +118,16 @@ object CofferTable {
           """give its folder: .load("path"), or LOCATION 'path' in CREATE TABLE; or option "name" with its name in the policy""")
     }
     new CofferTable(CofferDriver.get.client.openTable(request.build()), path.orElse(name).getOrElse(""))
+  }
+
+  /** The table in a folder, or none there. */
+  def at(path: String): CofferTable =
+    new CofferTable(CofferDriver.get.client.openTable(OpenTable.newBuilder.setPath(path).setIfThere(true).build()), path)
+
+  /** A path as people write it, or a `file:` URI. A relative one counts from where the driver runs. */
+  def local(path: String): String = {
+    val plain = path.stripPrefix("file://").replaceFirst("^file:/+", "/")
+    Paths.get(plain).toAbsolutePath.normalize.toString
   }
 
   /** Plain Parquet files of the policy's unverified inputs, as one table for engines to read. */
@@ -96,10 +141,15 @@ object CofferTable {
     new CofferTable(CofferDriver.get.client.openTable(request.build()), name)
   }
 
-  def noWrites: CofferException = new CofferException(
-    "COFFER_WRITE",
-    "writing sealed tables from Spark is not there yet: it comes with the next issue",
-    "use `coffer encrypt SOURCE DESTINATION`")
+  def noTable(name: String): CofferException = new CofferException(
+    "COFFER_NO_TABLE",
+    s"there is no sealed table at $name",
+    "look at the path; df.write.format(\"coffer\").save(path) or `coffer encrypt` makes one")
+
+  def noExtensions: CofferException = new CofferException(
+    "COFFER_UNSEALED_PLAN",
+    "a sealed table was to be written by Spark itself, from executors",
+    "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions")
 
   private[coffer] def dataType(t: ProtoType): DataType = t.getId match {
     case TypeId.NULL => NullType

@@ -39,6 +39,12 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
     val request = DescribeFragment.newBuilder.setFragment(fragment).build()
     call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
   }
+  def beginWrite(request: BeginWrite): WriteBegun = call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
+  def publishWrite(request: PublishWrite): WritePublished =
+    call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
+  def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  def dropTable(path: String, tableId: String): TableDropped =
+    call(M.DROP_TABLE, DropTable.newBuilder.setPath(path).setTableId(tableId).build(), M.TABLE_DROPPED, TableDropped.parser)
   def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
 

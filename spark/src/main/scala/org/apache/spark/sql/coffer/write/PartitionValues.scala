@@ -1,0 +1,17 @@
+package org.apache.spark.sql.coffer.write
+
+import org.apache.spark.sql.coffer.proto.wire.PartitionValue
+import org.apache.spark.sql.types._
+
+/** Values of partition columns in the text form of manifests (docs/reference/table-format.md). */
+object PartitionValues {
+  def of(value: Any, dataType: DataType): PartitionValue = {
+    val builder = PartitionValue.newBuilder
+    (value, dataType) match {
+      case (null, _) => ()
+      case (d: Decimal, t: DecimalType) => builder.setValue(d.toJavaBigDecimal.setScale(t.scale).unscaledValue.toString)
+      case (other, _) => builder.setValue(other.toString) // days, microseconds, whole numbers, booleans, strings
+    }
+    builder.build()
+  }
+}

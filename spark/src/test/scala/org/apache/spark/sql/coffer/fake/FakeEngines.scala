@@ -42,6 +42,9 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val values = new CopyOnWriteArrayList[SealValue]()
   val bounds = new CopyOnWriteArrayList[PickBounds]()
   val ended = new CopyOnWriteArrayList[ByteString]()
+  val begun = new CopyOnWriteArrayList[BeginWrite]()
+  val published = new CopyOnWriteArrayList[PublishWrite]()
+  val aborted = new CopyOnWriteArrayList[AbortWrite]()
 
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
   @volatile var rows: Int => Long = _.toLong
@@ -60,6 +63,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
         val name = OpenTable.parseFrom(payload).getPath
         tables.get(name) match {
           case Some(info) => c.send(C.TABLE_INFO_VALUE, info)
+          case None if name.startsWith("/new/") => c.send(C.TABLE_INFO_VALUE, TableInfo.getDefaultInstance)
           case None => problem(c, "COFFER_NO_TABLE", s"no sealed table at $name")
         }
       case C.NEW_SESSION_VALUE =>
@@ -74,6 +78,13 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.SEAL_VALUE_VALUE =>
         values.add(SealValue.parseFrom(payload))
         c.send(C.VALUE_SEALED_VALUE, ValueSealed.getDefaultInstance)
+      case C.BEGIN_WRITE_VALUE =>
+        begun.add(BeginWrite.parseFrom(payload))
+        c.send(C.WRITE_BEGUN_VALUE, WriteBegun.newBuilder.setWrite(begun.size).setName("fake").build())
+      case C.PUBLISH_WRITE_VALUE => publish(c, PublishWrite.parseFrom(payload))
+      case C.ABORT_WRITE_VALUE =>
+        aborted.add(AbortWrite.parseFrom(payload))
+        c.send(C.WRITE_ABORTED_VALUE, WriteAborted.getDefaultInstance)
       case C.RELEASE_KEYS_VALUE => c.send(C.KEYS_RELEASED_VALUE, KeysReleased.newBuilder.setRelease(release).build())
       case C.OPEN_ERROR_VALUE =>
         val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setMessage("Division by zero.").setPlace("here")
@@ -88,6 +99,19 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
 
   private def stage(session: ByteString, id: Int): SealStage =
     stages.asScala.find(s => s.getSession == session && s.getStage == id).get
+
+  private def publish(c: FakeConnection, request: PublishWrite): Unit = {
+    published.add(request)
+    val whole = request.getSession.isEmpty || {
+      val sealedStage = stage(request.getSession, request.getStage)
+      sealedStage.getWrite == request.getWrite && sealedStage.getTasksCount == request.getCommitsCount &&
+      request.getCommitsList.asScala.zipWithIndex.forall { case (commit, partition) =>
+        commit.toByteArray.sameElements(FakeStreams.commit(request.getStage, partition))
+      }
+    }
+    if (whole) c.send(C.WRITE_PUBLISHED_VALUE, WritePublished.newBuilder.setVersion(2).build())
+    else problem(c, "COFFER_PUBLISH", "not the commits of the write's stage")
+  }
 
   private def release = Release.newBuilder.setSequence(1).build()
   private def zeros(n: Int) = ByteString.copyFrom(new Array[Byte](n))
@@ -203,6 +227,7 @@ object FakeEngine {
         case Partitioning.KindCase.RANGE => p.getRange.getPartitions
         case _ => 1
       }
+    case Sink.KindCase.WRITE => 0
     case _ => 1
   }
 }

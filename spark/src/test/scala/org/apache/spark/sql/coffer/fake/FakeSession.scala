@@ -9,20 +9,21 @@ import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.util.Utils
 
-/** A session with the plugin, engines that only check what they are handed, and the sealed tables `t` and `u`, alike. */
+/** A session with the plugin, engines that only check what they are handed, and the sealed tables `t`, `u` and, partitioned by `s`, `p`. */
 trait FakeSession extends BeforeAndAfterAll { self: Suite =>
   protected var folder: Path = _
   protected var client: FakeClientEngine = _
   protected var engine: FakeEngine = _
   protected var spark: SparkSession = _
 
-  private def table(handle: Int, id: String): TableInfo = {
+  private def table(handle: Int, id: String, path: String, partitionColumns: String*): TableInfo = {
     def field(name: String, id: TypeId) =
       Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
-    val info = TableInfo.newBuilder.setHandle(handle).setTableId(id).setVersion(1).setRows(60).setBytes(6000)
+    val info = TableInfo.newBuilder.setHandle(handle).setTableId(id).setVersion(1).setRows(60).setBytes(6000).setPath(path)
       .setSchema(
         Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
           .addFields(field("s", TypeId.STRING)))
+    partitionColumns.foreach(info.addPartitionColumns)
     (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder
@@ -35,7 +36,12 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
   override protected def beforeAll(): Unit = {
     super.beforeAll()
     folder = Files.createTempDirectory("coffer-fake")
-    client = new FakeClientEngine(folder, Map("/sealed/t" -> table(1, "aa"), "/sealed/u" -> table(2, "bb")))
+    client = new FakeClientEngine(
+      folder,
+      Map(
+        "/sealed/t" -> table(1, "aa", "/sealed/t"),
+        "/sealed/u" -> table(2, "bb", "/sealed/u"),
+        "/sealed/p" -> table(3, "cc", "/sealed/p", "s")))
     engine = new FakeEngine(folder)
     spark = SparkSession.builder()
       .master("local[2, 3]")
@@ -47,7 +53,7 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
       .config("spark.sql.shuffle.partitions", "5")
       .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
       .getOrCreate()
-    Seq("t", "u").foreach(t => spark.read.format("coffer").load(s"/sealed/$t").createOrReplaceTempView(t))
+    Seq("t", "u", "p").foreach(t => spark.read.format("coffer").load(s"/sealed/$t").createOrReplaceTempView(t))
   }
 
   override protected def afterAll(): Unit = {

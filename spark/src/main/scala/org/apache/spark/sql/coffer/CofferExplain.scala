@@ -9,6 +9,7 @@ import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedWriteExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
 
@@ -56,6 +57,7 @@ private final class Description(query: Option[CofferQuery]) {
       of(if (query.isEmpty || now.exists(ended)) now else SealStages.preview(now))
     case q: QueryStageExec => of(q.plan)
     case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)
+    case w: CofferWriteStageExec => fragment("files of a sealed table", w.child)(write) ++ below(w.child)
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
       val name = partitioning.getClass.getSimpleName.stripSuffix("$")
@@ -66,7 +68,7 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def ended(plan: SparkPlan): Boolean = plan match {
-    case _: CofferResultExec | _: ResultQueryStageExec => true
+    case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
     case _ => false
   }
 
@@ -92,6 +94,11 @@ private final class Description(query: Option[CofferQuery]) {
     ResultPlan.of(RootSort.restore(fragment.template), fragment.context(query)).map { plan =>
       tasks(plan.task) ++ plan.finish.toSeq.flatMap(f => "at home, by the client engine:" +: readable(f))
     }
+
+  private def write(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = fragment.template match {
+    case w: SealedWriteExec => Fragments.write(w.child, w.partitions, fragment.context(query)).map(tasks)
+    case _ => Right(Nil)
+  }
 
   private def shuffle(partitioning: Partitioning, fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = {
     val context = fragment.context(query)

@@ -37,7 +37,9 @@ object SealedWrites extends Rule[LogicalPlan] with PredicateHelper {
     write match {
       case a: AppendData => SealedInsert(WriteTarget(begin.setMode(Mode.APPEND).build(), table.partitions), a.query)
       case o: OverwritePartitionsDynamic =>
-        SealedInsert(WriteTarget(begin.setMode(Mode.OVERWRITE_PARTITIONS).build(), table.partitions), o.query)
+        // Without partitions Spark's own tables are overwritten whole.
+        val mode = if (table.partitions.isEmpty) Mode.OVERWRITE else Mode.OVERWRITE_PARTITIONS
+        SealedInsert(WriteTarget(begin.setMode(mode).build(), table.partitions), o.query)
       case o: OverwriteByExpression =>
         only(o.deleteExpr, table).foreach(begin.addOnly)
         SealedInsert(WriteTarget(begin.setMode(Mode.OVERWRITE).build(), table.partitions), o.query)

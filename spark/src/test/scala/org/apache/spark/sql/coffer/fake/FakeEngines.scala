@@ -60,10 +60,11 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.ADMIT_ENGINE_VALUE =>
         c.send(C.ADMITTED_VALUE, Admitted.newBuilder.setEngineId("fake").setSimulated(true).build())
       case C.OPEN_TABLE_VALUE =>
-        val name = OpenTable.parseFrom(payload).getPath
+        val request = OpenTable.parseFrom(payload)
+        val name = request.getPath
         tables.get(name) match {
           case Some(info) => c.send(C.TABLE_INFO_VALUE, info)
-          case None if name.startsWith("/new/") => c.send(C.TABLE_INFO_VALUE, TableInfo.getDefaultInstance)
+          case None if request.getIfThere && !name.startsWith("/sealed/") => c.send(C.TABLE_INFO_VALUE, TableInfo.getDefaultInstance)
           case None => problem(c, "COFFER_NO_TABLE", s"no sealed table at $name")
         }
       case C.NEW_SESSION_VALUE =>

@@ -24,12 +24,14 @@ class ClusterFailed(RuntimeError):
 
 
 class Cluster:
-    """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks."""
+    """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks, unless those
+    are to be under `local`."""
 
-    def __init__(self, folder: Path, *, workers: int = 2, memory: str = "1g") -> None:
+    def __init__(self, folder: Path, *, workers: int = 2, memory: str = "1g", local: Path | None = None) -> None:
         import pyspark
 
         self.folder = folder
+        self._local = local or folder
         self._class = Path(pyspark.__file__).parent / "bin" / "spark-class"
         self._daemons: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,11 +61,19 @@ class Cluster:
 
     def local_folder(self, number: int) -> Path:
         """A worker's local disk: shuffle and spill files."""
-        return self.folder / f"worker-{number}" / "local"
+        return self._local / f"worker-{number}" / "local"
 
     def executors(self) -> list[int]:
         """The process ids of the executors that run now."""
         return running({daemon.pid for daemon in self._daemons}, _EXECUTOR)
+
+    def worker(self, number: int) -> int:
+        """The process id of a worker."""
+        return self._daemons[1 + number].pid
+
+    def executors_of(self, number: int) -> list[int]:
+        """The process ids of one worker's executors."""
+        return running({self.worker(number)}, _EXECUTOR)
 
     def engines(self) -> list[int]:
         """The process ids of the engines beside those executors."""

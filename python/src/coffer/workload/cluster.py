@@ -15,7 +15,7 @@ from typing import Self
 
 from coffer.workload.processes import named, running
 
-_DEADLINE = 60.0  # seconds for a daemon to say that it is up
+_DEADLINE = 180.0  # seconds for a daemon to say that it is up
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 

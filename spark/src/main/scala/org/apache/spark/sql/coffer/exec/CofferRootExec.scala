@@ -80,7 +80,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
       case NonFatal(e) =>
         CofferTaskException.find(e) match {
           case Some(failure) => throw explained(failure, e)
-          case None => throw CofferRootExec.ours(e).getOrElse(e)
+          case None => throw CofferRootExec.ours(e).orElse(CofferRootExec.fullDisk(e)).getOrElse(e)
         }
     }
 
@@ -107,6 +107,17 @@ object CofferRootExec {
   /** A refusal of ours that Spark wrapped in its own exceptions on the way. */
   private def ours(e: Throwable): Option[CofferException] =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).collectFirst { case c: CofferException => c }
+
+  /** Tasks that failed in Spark's own code say so in the text of the job's failure. */
+  private def fullDisk(e: Throwable): Option[CofferException] =
+    Option(e.getMessage).filter(_.contains(NO_SPACE)).map(_ =>
+      new CofferException(
+        "COFFER_DISK_FULL",
+        s"an executor has no room for shuffle data (${NO_SPACE.toLowerCase})",
+        "free or add disk space under the executors' spark.local.dir, then run the query again",
+        e))
+
+  private val NO_SPACE = "No space left on device"
 }
 
 /** An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla Spark would throw it. */
@@ -126,6 +137,10 @@ object CofferQueryException {
   private def hint(condition: String): String = condition match {
     case "COFFER_FILE" | "COFFER_OPERATOR" =>
       "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at home"
+    case "COFFER_MEMORY" =>
+      "give each engine more memory (spark.coffer.engine.memory), or split the work finer (spark.sql.shuffle.partitions)"
+    case "COFFER_STORAGE" =>
+      "check the tables' storage, and that the disks of executors (spark.local.dir) have room"
     case _ => "run the query again; if it persists, an executor or its storage changes sealed data"
   }
 }

@@ -253,25 +253,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-# No two parts alike: spill is compressed before it is sealed.
-MANY_SORTED = (
-    "SELECT c, l_orderkey FROM ("
-    + " UNION ALL ".join(f"SELECT substring(l_comment, {k}) AS c, l_orderkey FROM lineitem" for k in range(1, 9))
-    + ") ORDER BY c, l_orderkey"
-)
-
-
 @pytest.mark.parametrize(
     ("sql", "memory"),
     [
         pytest.param("SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)", "1g", id="shuffle"),
-        pytest.param(MANY_SORTED, "96m", id="spill"),
+        pytest.param("SELECT * FROM lineitem ORDER BY l_comment, l_orderkey", "40m", id="spill"),
     ],
 )
 def test_a_full_disk_ends_the_query_clearly(site: Site, small_disk: Path, tmp_path: Path, sql: str, memory: str) -> None:
     with (
         Cluster(tmp_path / "cluster", local=small_disk) as cluster,
-        site.driver(cluster, tmp_path.name, spark__coffer__engine__memory=memory) as driver,
+        site.driver(
+            cluster, tmp_path.name, spark__coffer__engine__memory=memory, spark__coffer__scan__targetBytes="1073741824"
+        ) as driver,
     ):
         with pytest.raises(QueryFailed, match=r"(?i)no space left|disk") as failed:
             within(HANGS, lambda: driver.query(sql))

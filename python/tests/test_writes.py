@@ -243,8 +243,7 @@ def test_plain_rows_do_not_travel(w: Writing) -> None:
     code = "spark.createDataFrame([(1, 'a')], 'a INT, b STRING').write.format('coffer').save(folder + '/rows')"
     refused(lambda: w.run(code), "Arrow table")
     w.run(
-        "import pyarrow as pa\n"
-        "spark.createDataFrame(pa.table({'a': [1, 2]})).write.format('coffer').save(folder + '/arrow')"
+        "import pyarrow as pa\nspark.createDataFrame(pa.table({'a': [1, 2]})).write.format('coffer').save(folder + '/arrow')"
     )
     assert w.loaded("arrow") == [["1"], ["2"]]
     plain = f"CREATE TABLE from_plain USING coffer AS SELECT * FROM parquet.`{w.folder}/plain/edge`"

@@ -59,7 +59,8 @@ final case class MakeTableExec(
     val folder = known.map(_.location).orElse(location).getOrElse(sessionCatalog.defaultTablePath(identifier))
     val schema = rows.fold(identity, query => query.schema.asNullable)
     val mode = if (replace) Mode.REPLACE else Mode.CREATE
-    val target = NewTables.target(mode, NewTables.local(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
+    val target =
+      NewTables.target(mode, NewTables.local(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
     rows match {
       case Right(query) => session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
       case Left(_) => NewTables.withoutRows(target)
@@ -70,7 +71,8 @@ final case class MakeTableExec(
 
   /** By the policy a table of the default database is called as in SQL, any other `database.table`. */
   private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse {
-    ident.namespace.headOption.filterNot(_ == catalog.defaultNamespace.headOption.getOrElse("default")).fold(ident.name)(db => s"$db.${ident.name}")
+    ident.namespace.headOption.filterNot(_ == catalog.defaultNamespace.headOption.getOrElse("default")).fold(ident.name)(db =>
+      s"$db.${ident.name}")
   }
 
   /** As [[V2SessionCatalog.createTable]] does, but for a folder that is not empty any more. */
@@ -124,7 +126,8 @@ object NewTables {
       resolver: (String, String) => Boolean): WriteTarget = {
     val at = partitionColumns.map { p =>
       schema.fieldNames.indexWhere(resolver(_, p)) match {
-        case -1 => throw new CofferException("COFFER_PARTITIONING", s"there is no column $p to partition by", "name one of the table's columns")
+        case -1 =>
+          throw new CofferException("COFFER_PARTITIONING", s"there is no column $p to partition by", "name one of the table's columns")
         case i => i
       }
     }

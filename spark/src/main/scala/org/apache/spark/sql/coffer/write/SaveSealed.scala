@@ -25,7 +25,8 @@ object SaveSealed {
     val session = data.sparkSession.asInstanceOf[SparkSession]
     val query = data.asInstanceOf[Dataset[_]].queryExecution.analyzed
     val table = CofferTable.open(options)
-    val partitions = Option(options.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY)).fold(Seq.empty[String])(DataSourceUtils.decodePartitioningColumns)
+    val partitions =
+      Option(options.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY)).fold(Seq.empty[String])(DataSourceUtils.decodePartitioningColumns)
     val path = Option(options.get("path")).map(CofferTable.local).getOrElse(table.info.getPath)
 
     def make(how: Mode): LogicalPlan = SealedInsert(

@@ -27,17 +27,20 @@ final case class WriteStrategy(session: SparkSession) extends SparkStrategy {
 object SealedDdl {
 
   def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
-    case c @ CreateTableAsSelect(ResolvedIdentifier(catalog: V2SessionCatalog, ident), partitioning, query, spec: TableSpec, _, ifNotExists, _)
+    case c @ CreateTableAsSelect(ResolvedIdentifier(catalog: V2SessionCatalog, ident), partitioning, query, spec: TableSpec, _, ifNotExists,
+          _)
         if sealedProvider(spec) =>
       Some(MakeTableExec(catalog, ident, partitioning, Right(query), spec, c.writeOptions, ifNotExists, replace = false, orCreate = true))
-    case c @ ReplaceTableAsSelect(ResolvedIdentifier(catalog: V2SessionCatalog, ident), partitioning, query, spec: TableSpec, _, orCreate, _)
+    case c @ ReplaceTableAsSelect(ResolvedIdentifier(catalog: V2SessionCatalog, ident), partitioning, query, spec: TableSpec, _, orCreate,
+          _)
         if sealedProvider(spec) =>
       Some(MakeTableExec(catalog, ident, partitioning, Right(query), spec, c.writeOptions, ifNotExists = false, replace = true, orCreate))
     // Without columns it only names a table that is there.
     case c @ CreateTable(ResolvedIdentifier(catalog: V2SessionCatalog, ident), columns, partitioning, spec: TableSpec, ifNotExists)
         if sealedProvider(spec) && columns.nonEmpty =>
       val schema = CatalogV2Util.v2ColumnsToStructType(columns.map(_.toV2Column("CREATE TABLE")).toArray)
-      Some(MakeTableExec(catalog, ident, partitioning, Left(schema), spec, Map.empty, c.ignoreIfExists || ifNotExists, replace = false, orCreate = true))
+      Some(MakeTableExec(catalog, ident, partitioning, Left(schema), spec, Map.empty, c.ignoreIfExists || ifNotExists, replace = false,
+          orCreate = true))
     case DropTable(ResolvedIdentifier(catalog: V2SessionCatalog, ident), _, purge) if DropSealedTableExec.managed(catalog, ident) =>
       Some(DropSealedTableExec(catalog, ident, purge))
     case _ => None

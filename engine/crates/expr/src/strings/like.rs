@@ -7,6 +7,7 @@ use arrow::{
     datatypes::DataType,
 };
 use datafusion_common::ScalarValue;
+use memchr::memmem::Finder;
 
 use super::{Built, texts};
 use crate::{function::CallInfo, vector::all_null};
@@ -27,13 +28,13 @@ enum Matcher {
     Equals(String),
     Starts(String),
     Ends(String),
-    Contains(String),
+    Contains(Finder<'static>),
     /// `a%b`: both, without overlap.
     Around(String, String),
     /// Texts in this order, after a start and before an end.
     Sequence {
         start: String,
-        middle: Vec<String>,
+        middle: Vec<Finder<'static>>,
         end: String,
     },
     General(Vec<Token>),
@@ -158,10 +159,11 @@ impl Matcher {
             [Token::Any] => Self::Starts(String::new()),
             [Token::Text(start), Token::Any] => Self::Starts(start.clone()),
             [Token::Any, Token::Text(end)] => Self::Ends(end.clone()),
-            [Token::Any, Token::Text(part), Token::Any] => Self::Contains(part.clone()),
+            [Token::Any, Token::Text(part), Token::Any] => Self::Contains(Finder::new(part).into_owned()),
             [Token::Text(start), Token::Any, Token::Text(end)] => Self::Around(start.clone(), end.clone()),
             [first, inner @ .., last] => {
-                let middle = inner.iter().filter(|token| **token != Token::Any).map(text).collect();
+                let texts = inner.iter().filter(|token| **token != Token::Any).map(text);
+                let middle = texts.map(|part| Finder::new(&part).into_owned()).collect();
                 Self::Sequence {
                     start: text(first),
                     middle,
@@ -177,23 +179,23 @@ impl Matcher {
             Self::Equals(whole) => text == whole,
             Self::Starts(start) => text.starts_with(start.as_str()),
             Self::Ends(end) => text.ends_with(end.as_str()),
-            Self::Contains(part) => text.contains(part.as_str()),
+            Self::Contains(part) => part.find(text.as_bytes()).is_some(),
             Self::Around(start, end) => text
                 .strip_prefix(start.as_str())
                 .is_some_and(|rest| rest.ends_with(end.as_str())),
             Self::Sequence { start, middle, end } => {
-                let Some(mut rest) = text
+                let Some(rest) = text
                     .strip_prefix(start.as_str())
                     .and_then(|t| t.strip_suffix(end.as_str()))
                 else {
                     return false;
                 };
-                middle.iter().all(|part| match rest.split_once(part.as_str()) {
-                    Some((_, after)) => {
-                        rest = after;
-                        true
-                    }
-                    None => false,
+                // A text within a text begins and ends at characters, so bytes will do.
+                let mut rest = rest.as_bytes();
+                middle.iter().all(|part| {
+                    let after = part.find(rest).and_then(|at| rest.get(at + part.needle().len()..));
+                    rest = after.unwrap_or_default();
+                    after.is_some()
                 })
             }
             Self::General(tokens) => general(tokens, text),

@@ -1,6 +1,6 @@
 //! Broadcasts of a session: each is read once, by the first task that needs it, and shared by all that come after.
 //!
-//! What pins a broadcast is the list of its producers' attempts (docs/decisions/0009): the same list is the same rows. Who comes while
+//! What pins a broadcast is the list of its producers' attempts (docs/decisions/0008): the same list is the same rows. Who comes while
 //! another task is reading waits, and asks its own executor for nothing. If the reading task fails or is cancelled, the
 //! next one that waits reads with its own link; a failure is never kept.
 

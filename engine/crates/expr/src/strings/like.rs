@@ -28,7 +28,7 @@ enum Matcher {
     Equals(String),
     Starts(String),
     Ends(String),
-    Contains(Finder<'static>),
+    Contains(Box<Finder<'static>>),
     /// `a%b`: both, without overlap.
     Around(String, String),
     /// Texts in this order, after a start and before an end.
@@ -159,7 +159,7 @@ impl Matcher {
             [Token::Any] => Self::Starts(String::new()),
             [Token::Text(start), Token::Any] => Self::Starts(start.clone()),
             [Token::Any, Token::Text(end)] => Self::Ends(end.clone()),
-            [Token::Any, Token::Text(part), Token::Any] => Self::Contains(Finder::new(part).into_owned()),
+            [Token::Any, Token::Text(part), Token::Any] => Self::Contains(Box::new(Finder::new(part).into_owned())),
             [Token::Text(start), Token::Any, Token::Text(end)] => Self::Around(start.clone(), end.clone()),
             [first, inner @ .., last] => {
                 let texts = inner.iter().filter(|token| **token != Token::Any).map(text);

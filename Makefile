@@ -61,8 +61,8 @@ lint: tools $(VENV)/.ready
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
-	$(VENV)/bin/ruff check --fix python bench
-	$(VENV)/bin/ruff format python bench
+	$(VENV)/bin/ruff check --fix python bench security
+	$(VENV)/bin/ruff format python bench security
 
 clean:
 	rm -rf spark/target $(VENV) $(CARGO_TARGET_DIR)-unsealed

@@ -25,13 +25,22 @@ class ClusterFailed(RuntimeError):
 
 class Cluster:
     """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks, unless those
-    are to be under `local`."""
+    are to be under `local`. `environment` goes to the workers, and so to their executors."""
 
-    def __init__(self, folder: Path, *, workers: int = 2, memory: str = "1g", local: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int = 2,
+        memory: str = "1g",
+        local: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         import pyspark
 
         self.folder = folder
         self._local = local or folder
+        self._environment = environment or {}
         self._class = Path(pyspark.__file__).parent / "bin" / "spark-class"
         self._daemons: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +61,7 @@ class Cluster:
         local.mkdir(parents=True)
         arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", memory, "--webui-port", "0"]
         arguments += ["--work-dir", str(work), self.master]
-        log = self._start("Worker", arguments, name, {"SPARK_LOCAL_DIRS": str(local)})
+        log = self._start("Worker", arguments, name, {**self._environment, "SPARK_LOCAL_DIRS": str(local)})
         self._said(log, r"(Successfully registered with master)")
 
     def work_folder(self, number: int) -> Path:

@@ -1,0 +1,74 @@
+"""`security/run attack`: how many runs, from which seed, where the counts go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from coffer_security.attack import registry
+from coffer_security.attack.arena import Arena, Kind
+from coffer_security.attack.orchestrator import Campaign
+from coffer_security.attack.report import Report
+
+
+def main(argv: list[str]) -> int:
+    """0 when nothing went wrong and every mutation was applied at least once; else 1."""
+    arguments = _parser().parse_args(argv)
+    mutations = registry.mutations()
+    if arguments.only:
+        wanted = set(arguments.only.split(","))
+        unknown = wanted - {mutation.name for mutation in mutations}
+        if unknown:
+            raise SystemExit(f"error: no mutation {sorted(unknown)[0]!r}\nhint: security/run attack --list")
+        mutations = [mutation for mutation in mutations if mutation.name in wanted]
+    if arguments.list:
+        for mutation in mutations:
+            print(f"{mutation.name:40} {' '.join(sorted(mutation.needs))}")
+        return 0
+
+    started = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="coffer-attack-", dir=arguments.folder))
+
+    def arena(kind: Kind) -> Arena:
+        return Arena(folder / kind, kind=kind, scale=arguments.scale)
+
+    try:
+        report = Campaign(mutations, arena, seed=arguments.seed).until(arguments.runs, arguments.seconds)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    _write(report, arguments, time.monotonic() - started)
+    for name in report.idle:
+        print(f"{name}: never applied", file=sys.stderr)
+    return 1 if report.wrong or report.idle else 0
+
+
+def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> None:
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        result = report.as_json(
+            runs=report.applied, wrong=report.wrong, seed=arguments.seed, scale=arguments.scale, seconds=round(seconds, 1)
+        )
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(report.table())
+    print(f"\n{report.applied} runs applied, {report.wrong} wrong, {seconds:.0f} s, seed {arguments.seed}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="security/run attack", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="applied runs in all (default: %(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of all that is drawn (default: a new one)")
+    parser.add_argument("--only", help="these mutations, comma-separated")
+    parser.add_argument("--seconds", type=float, help="end at that time, with fewer runs")
+    parser.add_argument("--scale", default="0.01", help="TPC-H's (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, help="where tables and logs go (default: a temporary one)")
+    parser.add_argument("--keep", action="store_true", help="keep that folder")
+    parser.add_argument("--list", action="store_true", help="name the mutations and end")
+    return parser

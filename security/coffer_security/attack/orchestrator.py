@@ -1,0 +1,94 @@
+"""Which mutation comes next, in which arena, until enough have been applied."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+from coffer_security.attack.arena import Arena, Kind
+from coffer_security.attack.mutation import Mutation
+from coffer_security.attack.report import Report, Row
+
+# Tries without a place to apply it after which a mutation is given up.
+_TRIES = 40
+
+
+def kind_of(mutation: Mutation) -> Kind:
+    """The arena that a mutation runs in."""
+    return "cluster" if "cluster" in mutation.needs else "local"
+
+
+class Campaign:
+    """Runs mutations in arenas made by `arena`, one arena after the other, and counts. `seed`: everything that is drawn
+    comes from it; what Spark's threads do in which order does not."""
+
+    def __init__(
+        self,
+        mutations: Iterable[Mutation],
+        arena: Callable[[Kind], Arena],
+        *,
+        seed: int,
+        say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    ) -> None:
+        self._mutations = list(mutations)
+        self._arena = arena
+        self._seed = seed
+        self._say = say
+        self.report = Report([mutation.name for mutation in self._mutations])
+
+    def each(self, times: int) -> Report:
+        """Every mutation until it was applied so often."""
+        return self._all(lambda mutations: {mutation.name: times for mutation in mutations}, None)
+
+    def until(self, runs: int, seconds: float | None = None) -> Report:
+        """So many applied runs in all, at least one of each mutation. Mutations get equal shares of the time, so cheap ones
+        run more often. With `seconds`, it ends at that time with as many as there were."""
+        return self._all(lambda mutations: {mutation.name: 1 for mutation in mutations}, (runs, seconds))
+
+    def _all(self, least: Callable[[list[Mutation]], dict[str, int]], more: tuple[int, float | None] | None) -> Report:
+        started = time.monotonic()
+        # The cluster first: its runs are few, the rest is filled in local mode.
+        for kind in ("cluster", "local"):
+            mine = [mutation for mutation in self._mutations if kind_of(mutation) == kind]
+            if not mine:
+                continue
+            with self._arena(kind) as arena:
+                self._fill(arena, mine, least(mine))
+                if more is None:
+                    continue
+                runs, seconds = more
+                share = runs if kind == "local" else runs * len(mine) // (10 * len(self._mutations))
+                deadline = None if seconds is None else started + seconds
+                self._run(arena, mine, share, deadline)
+        return self.report
+
+    def _fill(self, arena: Arena, mutations: list[Mutation], least: dict[str, int]) -> None:
+        for mutation in mutations:
+            row = self.report.row(mutation.name)
+            before = row.tried
+            while row.applied < least[mutation.name] and row.tried - before < _TRIES * least[mutation.name]:
+                self._once(arena, mutation, row)
+            if row.applied < least[mutation.name]:
+                self._say(f"{mutation.name}: applied {row.applied} times in {row.tried} tries")
+
+    def _run(self, arena: Arena, mutations: list[Mutation], runs: int, deadline: float | None) -> None:
+        live = [mutation for mutation in mutations if self.report.row(mutation.name).applied]
+        said = time.monotonic()
+        while live and self.report.applied < runs:
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            mutation = min(live, key=lambda mutation: self.report.row(mutation.name).seconds)
+            self._once(arena, mutation, self.report.row(mutation.name))
+            if time.monotonic() - said > 30:
+                said = time.monotonic()
+                self._say(f"{self.report.applied} of {runs} runs, {self.report.wrong} wrong")
+
+    def _once(self, arena: Arena, mutation: Mutation, row: Row) -> None:
+        rng = random.Random(f"{self._seed}/{mutation.name}/{row.tried}")
+        started = time.monotonic()
+        outcome = mutation.attempt(arena, rng)
+        row.add(outcome, time.monotonic() - started)
+        if outcome.verdict == "wrong":
+            self._say(f"WRONG {mutation.name}: {outcome.check}: {outcome.detail}")

@@ -1,0 +1,107 @@
+"""The count of each mutation's runs, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from coffer_security.attack.mutation import Outcome
+
+_FINDINGS = 20  # of a mutation that are kept word by word
+
+
+@dataclass
+class Row:
+    """What came of one mutation's runs."""
+
+    tried: int = 0
+    applied: int = 0
+    detected: int = 0
+    right_rows: int = 0
+    wrong: int = 0
+    seconds: float = 0.0
+    checks: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, outcome: Outcome, seconds: float) -> None:
+        """Counts a run. One that was not applied counts only when it went wrong: then something else is amiss."""
+        self.tried += 1
+        self.seconds += seconds
+        if outcome.verdict == "wrong":
+            self.wrong += 1
+            self.findings = [*self.findings, f"{outcome.check}: {outcome.detail}"][:_FINDINGS]
+        if not outcome.applied:
+            return
+        self.applied += 1
+        self.detected += outcome.verdict == "detected"
+        self.right_rows += outcome.verdict == "right_rows"
+        if outcome.verdict == "detected":
+            self.checks[outcome.check] += 1
+
+    def merge(self, counted: dict[str, Any]) -> None:
+        """Adds runs that were counted elsewhere, in the form of `as_json`."""
+        for name in ("tried", "applied", "detected", "right_rows", "wrong", "seconds"):
+            setattr(self, name, getattr(self, name) + counted.get(name, 0))
+        self.checks.update(counted.get("checks", {}))
+        self.findings = [*self.findings, *counted.get("findings", [])][:_FINDINGS]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "applied": self.applied,
+            "detected": self.detected,
+            "right_rows": self.right_rows,
+            "wrong": self.wrong,
+            "tried": self.tried,
+            "seconds": round(self.seconds, 2),
+            "checks": dict(self.checks.most_common()),
+            **({"findings": self.findings} if self.findings else {}),
+        }
+
+
+class Report:
+    """All rows of a run."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.rows: dict[str, Row] = {name: Row() for name in names}
+
+    def row(self, name: str) -> Row:
+        return self.rows.setdefault(name, Row())
+
+    @property
+    def applied(self) -> int:
+        return sum(row.applied for row in self.rows.values())
+
+    @property
+    def wrong(self) -> int:
+        return sum(row.wrong for row in self.rows.values())
+
+    @property
+    def idle(self) -> list[str]:
+        """Mutations that were tried and never found a place: the harness's fault."""
+        return [name for name, row in self.rows.items() if row.tried and not row.applied]
+
+    def as_json(self, **beside: Any) -> dict[str, Any]:
+        return {"mutations": {name: row.as_json() for name, row in self.rows.items() if row.tried}, **beside}
+
+    def table(self) -> str:
+        """The table as Markdown, which reads well in a terminal too."""
+        lines = [("mutation", "applied", "detected", "right rows", "wrong", "checks that named it")]
+        for name, row in self.rows.items():
+            if row.tried:
+                checks = ", ".join(f"{code} {n}" for code, n in row.checks.most_common(3))
+                lines.append((name, str(row.applied), str(row.detected), str(row.right_rows), str(row.wrong), checks))
+        rows = self.rows.values()
+        sums = (sum(getattr(row, name) for row in rows) for name in ("applied", "detected", "right_rows", "wrong"))
+        lines.append(("**all**", *map(str, sums), ""))
+        widths = [max(len(line[column]) for line in lines) for column in range(6)]
+
+        def written(line: tuple[str, ...]) -> str:
+            cells = [
+                cell.ljust(width) if column in (0, 5) else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ]
+            return f"| {' | '.join(cells)} |"
+
+        rule = "|".join("-" * (width + 1) + (":" if 0 < at < 5 else "-") for at, width in enumerate(widths))
+        return "\n".join([written(lines[0]), f"|{rule}|", *map(written, lines[1:])])

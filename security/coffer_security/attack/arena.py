@@ -143,13 +143,28 @@ class Arena:
             judgement = Judgement("wrong", "rows", found) if found else Judgement("right_rows", "", "")
         return self._healthy() or judgement
 
-    def attack(self, lie: str, rng: random.Random, *, question: Question | None = None) -> Outcome:
-        """One run in which the saboteurs tell `lie`, at a place that `rng` picks."""
+    def attack(self, lie: str, rng: random.Random, *, question: Question | None = None, first: bool = False) -> Outcome:
+        """One run in which the saboteurs tell `lie`, at the `first` place where they can, or one that `rng` picks."""
         question = question or self.ask(rng)
         seed = rng.getrandbits(48)
         key = (lie, question.name)
-        skip = rng.randrange(max(1, self._seen.get(key, 1)))
+        skip = 0 if first else rng.randrange(max(1, self._seen.get(key, 1)))
         self.saboteur.arm(lie, seed, skip)
+        return self._attacked(lie, question, f"seed={seed} skip={skip}")
+
+    def attack_at_start(self, lie: str, rng: random.Random) -> Outcome:
+        """One run for which engines have to be started, at which the saboteurs tell `lie`."""
+        question = self.ask(rng)
+        seed = rng.getrandbits(48)
+        self.saboteur.arm_at_start(lie, seed)
+        self.saboteur.end_engines()
+        self.expect_new_engines()
+        outcome = self._attacked(lie, question, f"seed={seed}")
+        self.expect_new_engines()
+        return outcome
+
+    def _attacked(self, lie: str, question: Question, drawn: str) -> Outcome:
+        """Asks while a lie is armed."""
         told: list[Done] = []
 
         def disarm() -> None:
@@ -157,9 +172,10 @@ class Arena:
 
         judgement = self.judge(question, lambda: self.run(question, disarm=disarm))
         disarm()
+        key = (lie, question.name)
         self._seen[key] = max(self._seen.get(key, 0), *(done.seen for done in told))
         what = next((done.what for done in told if done.what), None)
-        detail = f"{question.name} seed={seed} skip={skip}: {what or 'nothing'}"
+        detail = f"{question.name} {drawn}: {what or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
@@ -171,7 +187,7 @@ class Arena:
         self._start()
 
     def expect_new_engines(self) -> None:
-        """After engines were ended on purpose: those that run next are the arena's."""
+        """To be called when engines were ended on purpose: those that run next are the arena's."""
         self._engines = frozenset()
 
     def within(self, action: Callable[[], Any]) -> Any:

@@ -38,16 +38,9 @@ class Campaign:
         self._say = say
         self.report = Report([mutation.name for mutation in self._mutations])
 
-    def each(self, times: int) -> Report:
-        """Every mutation until it was applied so often."""
-        return self._all(lambda mutations: {mutation.name: times for mutation in mutations}, None)
-
     def until(self, runs: int, seconds: float | None = None) -> Report:
         """So many applied runs in all, at least one of each mutation. Mutations get equal shares of the time, so cheap ones
         run more often. With `seconds`, it ends at that time with as many as there were."""
-        return self._all(lambda mutations: {mutation.name: 1 for mutation in mutations}, (runs, seconds))
-
-    def _all(self, least: Callable[[list[Mutation]], dict[str, int]], more: tuple[int, float | None] | None) -> Report:
         started = time.monotonic()
         # The cluster first: its runs are few, the rest is filled in local mode.
         for kind in ("cluster", "local"):
@@ -55,23 +48,21 @@ class Campaign:
             if not mine:
                 continue
             with self._arena(kind) as arena:
-                self._fill(arena, mine, least(mine))
-                if more is None:
-                    continue
-                runs, seconds = more
+                for mutation in mine:
+                    self.once(mutation, arena)
                 share = runs if kind == "local" else runs * len(mine) // (10 * len(self._mutations))
-                deadline = None if seconds is None else started + seconds
-                self._run(arena, mine, share, deadline)
+                self._run(arena, mine, share, None if seconds is None else started + seconds)
         return self.report
 
-    def _fill(self, arena: Arena, mutations: list[Mutation], least: dict[str, int]) -> None:
-        for mutation in mutations:
-            row = self.report.row(mutation.name)
-            before = row.tried
-            while row.applied < least[mutation.name] and row.tried - before < _TRIES * least[mutation.name]:
-                self._once(arena, mutation, row)
-            if row.applied < least[mutation.name]:
-                self._say(f"{mutation.name}: applied {row.applied} times in {row.tried} tries")
+    def once(self, mutation: Mutation, arena: Arena) -> Row:
+        """Tries a mutation until it was applied once."""
+        row = self.report.row(mutation.name)
+        before = (row.tried, row.applied)
+        while row.applied == before[1] and row.tried - before[0] < _TRIES:
+            self._once(arena, mutation, row)
+        if row.applied == before[1]:
+            self._say(f"{mutation.name}: not applied in {row.tried - before[0]} tries")
+        return row
 
     def _run(self, arena: Arena, mutations: list[Mutation], runs: int, deadline: float | None) -> None:
         live = [mutation for mutation in mutations if self.report.row(mutation.name).applied]

@@ -72,6 +72,9 @@ class Saboteurs:
         """Ends the lie, and tells of it."""
         (self._folder / "boot.json").unlink(missing_ok=True)
         answers = [self._ask(control, {"do": "disarm"}) for control in self._sockets()]
+        for told in self._folder.glob("*.told"):
+            answers.append(json.loads(told.read_text()))
+            told.unlink()
         whats = [answer["what"] for answer in answers if answer["what"]]
         return Done("; ".join(whats) or None, max((answer["seen"] for answer in answers), default=0))
 
@@ -97,9 +100,11 @@ class Saboteurs:
         """Saboteurs and their engines exit at once, as if the host had killed them; the executors start new ones."""
         for control in self._sockets():
             self._ask(control, {"do": "die"})
+            process = Path("/proc") / control.stem
             deadline = time.monotonic() + _PATIENCE
-            while control.exists() and time.monotonic() < deadline:
+            while process.exists() and time.monotonic() < deadline:
                 time.sleep(0.005)
+            control.unlink(missing_ok=True)
 
     def wait(self, count: int, seconds: float = 60.0) -> None:
         """Until so many saboteurs are there."""
@@ -119,7 +124,9 @@ class Saboteurs:
                 connection.connect(str(control))
                 connection.sendall(json.dumps(request).encode() + b"\n")
                 line = connection.makefile().readline()
-        except ConnectionError:
+        except TimeoutError:
+            raise
+        except OSError:
             line = ""
         if not line:
             # Its process is gone, with its executor or by `die`.

@@ -1,0 +1,87 @@
+"""The lying host, in small: every lie at least once. The whole of it: `make attack`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from coffer.workload.answers import Answer
+from coffer.workload.runner import QueryFailed
+from coffer_security.attack import judge, registry, wire
+from coffer_security.attack.arena import Arena
+from coffer_security.attack.mutation import Mutation, Outcome
+from coffer_security.attack.orchestrator import Campaign, kind_of
+from coffer_security.attack.report import Report
+
+SEED = 20261121
+# Few questions, but all kinds of stages: scans, shuffles, broadcasts, sorts, a write of each sort.
+QUESTIONS = frozenset({"q03", "q12", "q16", "q18", "ctas-shuffled", "insert"})
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    with Arena(tmp_path_factory.mktemp("attack"), only=QUESTIONS) as arena:
+        yield arena
+
+
+LOCAL = [mutation for mutation in registry.mutations() if kind_of(mutation) == "local"]
+
+
+def test_unharmed_questions_are_answered_right(arena: Arena) -> None:
+    for writes in (False, True):
+        question = arena.ask(random.Random(1), writes=writes)
+        assert arena.judge(question, lambda question=question: arena.run(question)).verdict == "right_rows"
+
+
+@pytest.mark.parametrize("mutation", LOCAL, ids=lambda mutation: mutation.name)
+def test_a_lie_is_detected_or_harmless(mutation: Mutation, arena: Arena) -> None:
+    row = Campaign([mutation], lambda _: arena, seed=SEED).once(mutation, arena)
+    assert not row.findings
+    assert row.applied == 1
+
+
+def test_the_saboteur_and_the_registry_know_the_same_lies(arena: Arena) -> None:
+    assert set(arena.saboteur.lies()) == {mutation.name for mutation in wire.MUTATIONS}
+
+
+def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
+    """The control: each kind of wrong outcome is seen as one."""
+    question = arena.ask(random.Random(2))
+    right = arena.run(question)
+
+    def judged(rows: list[list[str | None]]) -> str:
+        return arena.judge(question, lambda: Answer(right.schema, rows, 0.0)).check
+
+    assert judged(right.rows) == ""
+    assert judged([]) == "rows"
+    assert judged(right.rows[:-1]) == "rows"
+    assert judged([*right.rows, right.rows[-1]]) == "rows"
+
+    def failed(text: str) -> tuple[str, str]:
+        def run() -> Answer:
+            raise QueryFailed("PySparkException", text, None)
+
+        judgement = arena.judge(question, run)
+        return judgement.verdict, judgement.check
+
+    assert failed("[COFFER_FRAME] a frame does not open") == ("detected", "COFFER_FRAME")
+    assert failed("java.lang.NullPointerException") == ("wrong", "no-code")
+    assert failed("[TABLE_OR_VIEW_NOT_FOUND] lineitem") == ("wrong", "no-code")
+    assert failed("[COFFER_PANIC] a defect") == ("wrong", "COFFER_PANIC")
+
+
+def test_codes_are_those_of_the_reference() -> None:
+    assert {"COFFER_FRAME", "COFFER_STREAM_MISSING", "commit_opening", "failed", "wrong_binding"} <= judge.codes()
+    assert judge.named("Job aborted: [COFFER_TASK] stage 1: failed {x}; [COFFER_OPENING] altered") == "COFFER_OPENING"
+
+
+def test_a_report_counts_only_what_was_applied() -> None:
+    report = Report(["a", "b"])
+    report.row("a").add(Outcome(True, "detected", "COFFER_FRAME", ""), 1.0)
+    report.row("a").add(Outcome(False, "right_rows", "", ""), 1.0)
+    report.row("b").add(Outcome(False, "wrong", "hang", "x"), 1.0)
+    assert (report.applied, report.wrong, report.idle) == (1, 1, ["b"])
+    assert report.as_json()["mutations"]["a"]["detected"] == 1
+    assert "| a " in report.table()

@@ -2,6 +2,7 @@
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
 # make test    every test: Rust, Scala, Python; and the formatters as checks
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
+# make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run
 # make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
 SHELL := /bin/bash
@@ -22,8 +23,9 @@ RUN := $(VENV)/bin/python
 JAR := spark/target/coffer-spark.jar
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main proto -type f 2>/dev/null)
 BENCH_SF ?= 1
+RUNS ?= 10000
 
-.PHONY: build tools engine demo test bench lint format clean
+.PHONY: build tools engine demo test bench attack lint format clean
 
 build: tools engine $(JAR) $(VENV)/.ready
 
@@ -53,6 +55,9 @@ test: build
 bench: build
 	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json --html docs/benchmarks/tpch-sf$(BENCH_SF).html
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
+
+attack: build
+	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED))
 
 lint: tools $(VENV)/.ready
 	@scripts/check-style

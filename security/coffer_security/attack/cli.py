@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from coffer_security.attack import registry
+from coffer_security.attack import below, registry
 from coffer_security.attack.arena import Arena, Kind
 from coffer_security.attack.orchestrator import Campaign
 from coffer_security.attack.report import Report
@@ -39,10 +39,13 @@ def main(argv: list[str]) -> int:
         return Arena(folder / kind, kind=kind, scale=arguments.scale)
 
     try:
-        report = Campaign(mutations, arena, seed=arguments.seed).until(arguments.runs, arguments.seconds)
+        live = arguments.runs if arguments.live is None else arguments.live
+        report = Campaign(mutations, arena, seed=arguments.seed).until(live, arguments.seconds)
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
+    if report.applied < arguments.runs and not arguments.only:
+        below.add(report, arguments.runs - report.applied, arguments.seed)
     _write(report, arguments, time.monotonic() - started)
     for name in report.idle:
         print(f"{name}: never applied", file=sys.stderr)
@@ -63,6 +66,7 @@ def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> Non
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="security/run attack", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="applied runs in all (default: %(default)s)")
+    parser.add_argument("--live", type=int, help="so many of them through Spark, the rest below it (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
     parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of all that is drawn (default: a new one)")
     parser.add_argument("--only", help="these mutations, comma-separated")

@@ -9,14 +9,16 @@ from typing import Any
 from coffer_security.attack.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
+_COUNTS = ("applied", "live", "detected", "right_rows", "wrong")
 
 
 @dataclass
 class Row:
-    """What came of one mutation's runs."""
+    """What came of one mutation's runs. `live` of the applied ones went through Spark."""
 
     tried: int = 0
     applied: int = 0
+    live: int = 0
     detected: int = 0
     right_rows: int = 0
     wrong: int = 0
@@ -34,13 +36,14 @@ class Row:
         if not outcome.applied:
             return
         self.applied += 1
+        self.live += 1
         self.detected += outcome.verdict == "detected"
         self.right_rows += outcome.verdict == "right_rows"
         if outcome.verdict == "detected":
             self.checks[outcome.check] += 1
 
     def merge(self, counted: dict[str, Any]) -> None:
-        """Adds runs that were counted elsewhere, in the form of `as_json`."""
+        """Adds runs that were counted elsewhere, below Spark, in the form of `as_json`."""
         for name in ("tried", "applied", "detected", "right_rows", "wrong", "seconds"):
             setattr(self, name, getattr(self, name) + counted.get(name, 0))
         self.checks.update(counted.get("checks", {}))
@@ -52,6 +55,7 @@ class Row:
             "detected": self.detected,
             "right_rows": self.right_rows,
             "wrong": self.wrong,
+            "through_spark": self.live,
             "tried": self.tried,
             "seconds": round(self.seconds, 2),
             "checks": dict(self.checks.most_common()),
@@ -86,22 +90,22 @@ class Report:
 
     def table(self) -> str:
         """The table as Markdown, which reads well in a terminal too."""
-        lines = [("mutation", "applied", "detected", "right rows", "wrong", "checks that named it")]
+        lines = [("mutation", "applied", "through Spark", "detected", "right rows", "wrong", "checks that named it")]
         for name, row in self.rows.items():
             if row.tried:
                 checks = ", ".join(f"{code} {n}" for code, n in row.checks.most_common(3))
-                lines.append((name, str(row.applied), str(row.detected), str(row.right_rows), str(row.wrong), checks))
-        rows = self.rows.values()
-        sums = (sum(getattr(row, name) for row in rows) for name in ("applied", "detected", "right_rows", "wrong"))
+                lines.append((name, *(str(getattr(row, count)) for count in _COUNTS), checks))
+        sums = (sum(getattr(row, count) for row in self.rows.values()) for count in _COUNTS)
         lines.append(("**all**", *map(str, sums), ""))
-        widths = [max(len(line[column]) for line in lines) for column in range(6)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        last = len(widths) - 1
 
         def written(line: tuple[str, ...]) -> str:
             cells = [
-                cell.ljust(width) if column in (0, 5) else cell.rjust(width)
+                cell.ljust(width) if column in (0, last) else cell.rjust(width)
                 for column, (cell, width) in enumerate(zip(line, widths, strict=True))
             ]
             return f"| {' | '.join(cells)} |"
 
-        rule = "|".join("-" * (width + 1) + (":" if 0 < at < 5 else "-") for at, width in enumerate(widths))
+        rule = "|".join("-" * (width + 1) + (":" if 0 < at < last else "-") for at, width in enumerate(widths))
         return "\n".join([written(lines[0]), f"|{rule}|", *map(written, lines[1:])])

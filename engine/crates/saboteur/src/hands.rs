@@ -1,0 +1,300 @@
+//! What a saboteur has in hand: what crossed, and the lie that it is to tell next.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use coffer_proto::wire::{Attest, EngineEvidence, Release, Start};
+
+use crate::{
+    lies::{Did, Inputs, Lie, Said, View, named},
+    past::{Outcome, Past, Task},
+    rng::Rng,
+};
+
+/// What an armed lie came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What was done, and to what; none when nothing was.
+    pub what: Option<String>,
+    /// In how many places it could have been told.
+    pub seen: u64,
+}
+
+struct Armed {
+    lie: Lie,
+    rng: Rng,
+    skip: u64,
+    /// Whether some connection has set out to tell it.
+    claimed: bool,
+    told: Told,
+}
+
+#[derive(Default)]
+struct State {
+    armed: Option<Armed>,
+    past: Past,
+}
+
+/// Shared by all connections.
+#[derive(Default)]
+pub struct Hands(Mutex<State>);
+
+impl Hands {
+    /// Nothing armed, nothing seen.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Arms a lie for the next place but `skip` where it can be told; false if there is no such lie.
+    pub fn arm(&self, lie: &str, seed: u64, skip: u64) -> bool {
+        let Some(lie) = named(lie) else { return false };
+        self.lock().armed = Some(Armed {
+            lie,
+            rng: Rng::new(seed),
+            skip,
+            claimed: false,
+            told: Told::default(),
+        });
+        true
+    }
+
+    /// Disarms, and says what came of it.
+    pub fn disarm(&self) -> Told {
+        self.lock().armed.take().map(|armed| armed.told).unwrap_or_default()
+    }
+
+    /// Looks at what crossed.
+    pub fn past<T>(&self, look: impl FnOnce(&mut Past) -> T) -> T {
+        look(&mut self.lock().past)
+    }
+
+    /// Keeps a finished task.
+    pub fn keep(&self, task: Task) {
+        let mut state = self.lock();
+        if let Some(release) = &task.start.release {
+            state.past.keep_release(&task.start.session, release);
+        }
+        state.past.keep(task);
+    }
+
+    pub(crate) fn attest(&self, attest: &mut Attest) {
+        self.tell("ATTEST", attest, |lie, value, past, rng| match lie {
+            Lie::Attest(tell) => tell(value, past, rng),
+            _ => None,
+        });
+    }
+
+    pub(crate) fn evidence(&self, evidence: &mut EngineEvidence) {
+        self.tell("EVIDENCE", evidence, |lie, value, past, rng| match lie {
+            Lie::Evidence(tell) => tell(value, past, rng),
+            _ => None,
+        });
+    }
+
+    pub(crate) fn release(&self, release: &mut Option<Release>, session: &[u8]) {
+        self.tell("RELEASE", release, |lie, value, past, rng| match lie {
+            Lie::Release(tell) => tell(value, session, past, rng),
+            _ => None,
+        });
+    }
+
+    pub(crate) fn start(&self, start: &mut Start) {
+        let place = place("START", start);
+        self.tell(&place, start, |lie, value, past, rng| match lie {
+            Lie::Start(tell) => tell(value, past, rng),
+            _ => None,
+        });
+    }
+
+    /// Whether the lie that is armed wants all inputs of a task at hand.
+    pub(crate) fn wants_inputs(&self) -> bool {
+        let state = self.lock();
+        state
+            .armed
+            .as_ref()
+            .is_some_and(|armed| matches!(armed.lie, Lie::Inputs(_)))
+    }
+
+    pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {
+        let place = place(&format!("input {asked}"), start);
+        self.tell(&place, inputs, |lie, value, past, rng| match lie {
+            Lie::Input(tell) | Lie::Inputs(tell) => tell(value, asked, &View { start, past }, rng),
+            _ => None,
+        });
+    }
+
+    pub(crate) fn outcome(&self, outcome: &mut Outcome, start: &Start) {
+        let place = place("outcome", start);
+        self.tell(&place, outcome, |lie, value, past, rng| match lie {
+            Lie::Outcome(tell) => tell(value, &View { start, past }, rng),
+            _ => None,
+        });
+    }
+
+    /// Whether this task is to be run a second time.
+    pub(crate) fn twice(&self) -> bool {
+        self.due(|lie| matches!(lie, Lie::Twice(_)).then_some(())).is_some()
+    }
+
+    /// Makes something of both runs.
+    pub(crate) fn of_both(&self, outcome: &mut Outcome, second: &Outcome, start: &Start) {
+        let place = place("outcome", start);
+        self.told(&place, |lie, rng| match lie {
+            Lie::Twice(tell) => tell(outcome, second, rng),
+            _ => None,
+        });
+    }
+
+    /// Whether this task's answer is to be changed for another engine's.
+    pub(crate) fn exchange(&self) -> bool {
+        self.due(|lie| matches!(lie, Lie::Exchange).then_some(())).is_some()
+    }
+
+    /// Notes that it was.
+    pub(crate) fn exchanged(&self, with: &str, start: &Start) {
+        let place = place("outcome", start);
+        self.told(&place, |_, _| Some(format!("the answer of {with}")));
+    }
+
+    /// What is said when the engine asks for an input.
+    pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<Said> {
+        let tell = self.due(|lie| match lie {
+            Lie::Midway(tell) => Some(tell),
+            _ => None,
+        })?;
+        let mut said = None;
+        self.told(&place(&format!("NEED {asked}"), start), |_, rng| {
+            let (bytes, what) = tell(asked, rng);
+            said = Some(bytes);
+            Some(what)
+        });
+        said
+    }
+
+    /// What is said before START.
+    pub(crate) fn before(&self, start: &Start) -> Option<Said> {
+        let tell = self.due(|lie| match lie {
+            Lie::Before(tell) => Some(tell),
+            _ => None,
+        })?;
+        let mut state = self.lock();
+        let State { armed, past } = &mut *state;
+        let armed = armed.as_mut()?;
+        let (said, what) = tell(past, &mut armed.rng)?;
+        armed.told.what = Some(format!("{}: {what}", place("before START", start)));
+        Some(said)
+    }
+
+    /// What is said beside a task.
+    pub(crate) fn beside(&self, start: &Start) -> Option<Vec<u8>> {
+        let tell = self.due(|lie| match lie {
+            Lie::Beside(tell) => Some(tell),
+            _ => None,
+        })?;
+        let mut said = None;
+        self.told(&place("beside", start), |_, rng| {
+            let (bytes, what) = tell(start, rng);
+            said = Some(bytes);
+            Some(what)
+        });
+        said
+    }
+
+    /// A lie of this place is due: one is armed, nobody has set out to tell it, and as many places were spared as it was to
+    /// spare. Whoever is told so has to tell it.
+    fn due<T>(&self, of_this_place: impl FnOnce(Lie) -> Option<T>) -> Option<T> {
+        let mut state = self.lock();
+        let armed = state.armed.as_mut()?;
+        let found = of_this_place(armed.lie)?;
+        armed.told.seen += 1;
+        let due = !armed.claimed && armed.told.seen > armed.skip;
+        armed.claimed |= due;
+        due.then_some(found)
+    }
+
+    /// Tells a lie that is due, and notes what was done.
+    fn told(&self, place: &str, tell: impl FnOnce(Lie, &mut Rng) -> Did) {
+        let mut state = self.lock();
+        if let Some(armed) = state.armed.as_mut() {
+            let lie = armed.lie;
+            armed.told.what = tell(lie, &mut armed.rng).map(|what| format!("{place}: {what}"));
+        }
+    }
+
+    /// Tells the armed lie of `value`, if it is one of this place, has something to bite on here, and was not told before.
+    fn tell<T: Clone + PartialEq>(
+        &self,
+        place: &str,
+        value: &mut T,
+        of_this_place: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
+    ) {
+        let mut state = self.lock();
+        let State { armed, past } = &mut *state;
+        let Some(armed) = armed.as_mut() else { return };
+        let mut altered = value.clone();
+        let mut rng = armed.rng.clone();
+        let did = of_this_place(armed.lie, &mut altered, past, &mut rng);
+        let Some(what) = did.filter(|_| altered != *value) else {
+            return;
+        };
+        armed.told.seen += 1;
+        armed.rng = rng;
+        if !armed.claimed && armed.told.seen > armed.skip {
+            armed.claimed = true;
+            *value = altered;
+            armed.told.what = Some(format!("{place}: {what}"));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(what: &str, start: &Start) -> String {
+    format!("{what} of stage {} partition {}", start.stage, start.partition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Start {
+        Start {
+            protocol: 1,
+            sealed_fragment: vec![1, 2, 3].into(),
+            ..Start::default()
+        }
+    }
+
+    #[test]
+    fn a_lie_is_told_once_after_those_it_spares() {
+        let hands = Hands::new();
+        assert!(!hands.arm("truth", 1, 0));
+        assert!(hands.arm("flip-bit-fragment", 1, 2));
+        let altered: Vec<bool> = (0..5)
+            .map(|_| {
+                let mut value = start();
+                hands.start(&mut value);
+                value != start()
+            })
+            .collect();
+        assert_eq!(altered, [false, false, true, false, false]);
+        let told = hands.disarm();
+        assert_eq!(told.seen, 5);
+        assert!(told.what.is_some());
+        assert_eq!(hands.disarm(), Told::default());
+    }
+
+    #[test]
+    fn a_lie_without_anything_to_bite_on_is_not_told() {
+        let hands = Hands::new();
+        hands.arm("drop-object", 1, 0);
+        let mut value = start();
+        hands.start(&mut value);
+        hands.arm("flip-bit-release", 1, 0);
+        hands.release(&mut None, &[]);
+        assert_eq!(value, start());
+        assert_eq!(hands.disarm(), Told::default());
+    }
+}

@@ -1,0 +1,408 @@
+//! Lies in what a task brings: its streams, and its last message.
+
+use coffer_proto::wire::{Counters, Done, Failed};
+
+use super::{
+    Did, Lie, View, cut, flip, flipped,
+    input::{cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, reverse_frames, swap_frames},
+};
+use crate::{
+    past::{End, Outcome, Task},
+    rng::Rng,
+    streams::{Stream, join, parse},
+};
+
+pub(super) const LIES: &[(&str, Lie)] = &[
+    (
+        "flip-bit-out",
+        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, |bytes, rng| flip(bytes, rng))),
+    ),
+    ("truncate-out", Lie::Outcome(|outcome, _, rng| raw(outcome, rng, cut))),
+    ("extend-out", Lie::Outcome(|outcome, _, rng| raw(outcome, rng, extend))),
+    (
+        "empty-stream-out",
+        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, empty)),
+    ),
+    (
+        "repeat-stream-out",
+        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, repeat)),
+    ),
+    ("drop-target-out", Lie::Outcome(drop_target)),
+    (
+        "drop-frame-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, drop_frame)),
+    ),
+    (
+        "repeat-frame-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, repeat_frame)),
+    ),
+    (
+        "swap-frames-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, swap_frames)),
+    ),
+    (
+        "reverse-frames-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, reverse_frames)),
+    ),
+    (
+        "cut-stream-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, cut_frames)),
+    ),
+    (
+        "end-stream-early-out",
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, end_early)),
+    ),
+    (
+        "swap-targets-out",
+        Lie::Outcome(|outcome, _, rng| swap_targets(outcome, rng, false)),
+    ),
+    (
+        "swap-targets-relabelled-out",
+        Lie::Outcome(|outcome, _, rng| swap_targets(outcome, rng, true)),
+    ),
+    (
+        "replay-stream-out",
+        Lie::Outcome(|outcome, view, rng| replay_stream(outcome, view, rng, false)),
+    ),
+    (
+        "replay-stream-relabelled-out",
+        Lie::Outcome(|outcome, view, rng| replay_stream(outcome, view, rng, true)),
+    ),
+    (
+        "replay-result-of-a-query",
+        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_query)),
+    ),
+    (
+        "replay-result-of-a-task",
+        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_partition)),
+    ),
+    (
+        "replay-result-of-a-stage",
+        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_stage)),
+    ),
+    (
+        "commit-of-another-query",
+        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_query)),
+    ),
+    (
+        "commit-of-another-task",
+        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_partition)),
+    ),
+    (
+        "commit-of-another-stage",
+        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_stage)),
+    ),
+    ("flip-bit-commit", Lie::Outcome(flip_commit)),
+    (
+        "empty-commit",
+        Lie::Outcome(|outcome, _, _| records(outcome, |done| done.sealed_commit.clear(), "no commit record")),
+    ),
+    ("metrics-as-commit", Lie::Outcome(metrics_as_commit)),
+    ("metrics-of-another-task", Lie::Outcome(metrics_of_another)),
+    ("flip-bit-metrics", Lie::Outcome(flip_metrics)),
+    (
+        "empty-metrics",
+        Lie::Outcome(|outcome, _, _| records(outcome, |done| done.sealed_metrics.clear(), "no metrics")),
+    ),
+    ("false-counters", Lie::Outcome(false_counters)),
+    ("failed-invented", Lie::Outcome(failed_invented)),
+    ("run-twice", Lie::Twice(second_whole)),
+    ("mix-attempts", Lie::Twice(mixed)),
+    ("commit-of-another-attempt", Lie::Twice(second_commit)),
+    ("swap-engines", Lie::Exchange),
+];
+
+/// Alters one target's bytes.
+fn raw(outcome: &mut Outcome, rng: &mut Rng, alter: fn(&mut Vec<u8>, &mut Rng) -> Did) -> Did {
+    outcome.done()?;
+    let at = rng.below(outcome.outs.len());
+    let (target, bytes) = outcome.outs.get_mut(at)?;
+    let what = alter(bytes, rng)?;
+    Some(format!("target {target}: {what}"))
+}
+
+fn extend(bytes: &mut Vec<u8>, rng: &mut Rng) -> Did {
+    let count = 1 + rng.below(64);
+    bytes.extend(rng.bytes(count));
+    Some(format!("{count} bytes more"))
+}
+
+fn empty(bytes: &mut Vec<u8>, _: &mut Rng) -> Did {
+    let was = bytes.len();
+    bytes.clear();
+    Some(format!("all {was} bytes dropped"))
+}
+
+fn repeat(bytes: &mut Vec<u8>, _: &mut Rng) -> Did {
+    bytes.extend_from_within(..);
+    Some("twice".to_owned())
+}
+
+fn drop_target(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
+    outcome.done()?;
+    let at = rng.below(outcome.outs.len());
+    let (target, _) = (at < outcome.outs.len()).then(|| outcome.outs.remove(at))?;
+    Some(format!("no word of target {target}"))
+}
+
+fn framed(outcome: &mut Outcome, rng: &mut Rng, alter: fn(&mut Stream, &mut Rng) -> Did) -> Did {
+    outcome.done()?;
+    let parsed = outcome.outs.iter().map(|(_, bytes)| parse(bytes)?.into_iter().next());
+    let mut streams = parsed.collect::<Option<Vec<_>>>()?;
+    let which = one_that_changes(&streams, rng, alter)?;
+    let what = alter(streams.get_mut(which)?, rng)?;
+    let (target, bytes) = outcome.outs.get_mut(which)?;
+    *bytes = join(&[streams.swap_remove(which)]);
+    Some(format!("target {target}: {what}"))
+}
+
+fn swap_targets(outcome: &mut Outcome, rng: &mut Rng, relabelled: bool) -> Did {
+    outcome.done()?;
+    let count = outcome.outs.len();
+    if count < 2 {
+        return None;
+    }
+    let one = rng.below(count);
+    let other = (one + 1 + rng.below(count - 1)) % count;
+    let mine = outcome.outs.get(one)?.1.clone();
+    let theirs = outcome.outs.get(other)?.1.clone();
+    outcome.outs.get_mut(one)?.1 = if relabelled {
+        under(&mine, &theirs)?
+    } else {
+        theirs.clone()
+    };
+    outcome.outs.get_mut(other)?.1 = if relabelled { under(&theirs, &mine)? } else { mine };
+    Some(format!("the streams of {one} and {other} swapped"))
+}
+
+/// The frames of `from` under the preamble of `label`.
+fn under(label: &[u8], from: &[u8]) -> Option<Vec<u8>> {
+    let (label, mut from) = (parse(label)?, parse(from)?);
+    from.first_mut()?.preamble.clone_from(&label.first()?.preamble);
+    Some(join(&from))
+}
+
+fn replay_stream(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, relabelled: bool) -> Did {
+    outcome.done()?;
+    let tasks = of_another_query(view);
+    let from = rng.pick(&tasks)?;
+    let at = rng.below(outcome.outs.len());
+    let (target, bytes) = outcome.outs.get_mut(at)?;
+    let (_, theirs) = from.outcome.outs.iter().find(|(other, _)| other == target)?;
+    *bytes = if relabelled {
+        under(bytes, theirs)?
+    } else {
+        theirs.clone()
+    };
+    Some(format!("target {target} by another query's"))
+}
+
+type Candidates = fn(&View<'_>) -> Vec<std::sync::Arc<Task>>;
+
+fn of_another_query(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
+    let place = (view.start.stage, view.start.partition);
+    done(view, |task| {
+        task.start.session != view.start.session && (task.start.stage, task.start.partition) == place
+    })
+}
+
+fn of_another_partition(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
+    done(view, |task| {
+        task.start.session == view.start.session
+            && task.start.stage == view.start.stage
+            && task.start.partition != view.start.partition
+    })
+}
+
+fn of_another_stage(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
+    done(view, |task| {
+        task.start.session == view.start.session && task.start.stage != view.start.stage
+    })
+}
+
+fn done(view: &View<'_>, wanted: impl Fn(&Task) -> bool) -> Vec<std::sync::Arc<Task>> {
+    view.past.tasks(|task| task.outcome.done().is_some() && wanted(task))
+}
+
+fn replay(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, candidates: Candidates) -> Did {
+    let tasks = candidates(view);
+    let from = rng.pick(&tasks)?;
+    *outcome = from.outcome.clone();
+    Some(format!(
+        "all of stage {} partition {}",
+        from.start.stage, from.start.partition
+    ))
+}
+
+fn commit(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, candidates: Candidates) -> Did {
+    let tasks = candidates(view);
+    let from = rng.pick(&tasks)?;
+    let theirs = from.outcome.done()?.sealed_commit.clone();
+    let what = format!(
+        "the commit of stage {} partition {}",
+        from.start.stage, from.start.partition
+    );
+    records(outcome, |done| done.sealed_commit = theirs, &what)
+}
+
+fn records(outcome: &mut Outcome, alter: impl FnOnce(&mut Done), what: &str) -> Did {
+    match &mut outcome.end {
+        End::Done(done) => alter(done),
+        End::Failed(_) => return None,
+    }
+    Some(what.to_owned())
+}
+
+fn flip_commit(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
+    let (altered, what) = flipped(&outcome.done()?.sealed_commit, rng)?;
+    records(outcome, |done| done.sealed_commit = altered.into(), &what)
+}
+
+fn flip_metrics(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
+    let (altered, what) = flipped(&outcome.done()?.sealed_metrics, rng)?;
+    records(outcome, |done| done.sealed_metrics = altered.into(), &what)
+}
+
+fn metrics_as_commit(outcome: &mut Outcome, _: &View<'_>, _: &mut Rng) -> Did {
+    let swap = |done: &mut Done| std::mem::swap(&mut done.sealed_commit, &mut done.sealed_metrics);
+    records(outcome, swap, "commit and metrics swapped")
+}
+
+fn metrics_of_another(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did {
+    let tasks = done(view, |task| task.start.partition != view.start.partition);
+    let theirs = rng.pick(&tasks)?.outcome.done()?.sealed_metrics.clone();
+    records(outcome, |done| done.sealed_metrics = theirs, "another task's metrics")
+}
+
+fn false_counters(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
+    let mut word = || if rng.coin() { 0 } else { rng.bits() };
+    let counters = Counters {
+        crossings: word(),
+        bytes_in: word(),
+        bytes_out: word(),
+        bytes_sealed: word(),
+        bytes_opened: word(),
+        bytes_read: word(),
+        bytes_spilled: word(),
+        engine_nanos: word(),
+        frames_sealed: word(),
+    };
+    records(outcome, |done| done.counters = Some(counters), "false counters")
+}
+
+fn failed_invented(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did {
+    let code = rng.pick(&[
+        "failed",
+        "failed",
+        "session",
+        "draining",
+        "cancelled",
+        "protocol",
+        "version",
+        "no such word",
+    ])?;
+    let sealed_error = match rng.below(4) {
+        0 => Vec::new(),
+        1 => rng.bytes(80),
+        // Sealed by an engine, but no error: its commit record.
+        2 => outcome.done()?.sealed_commit.to_vec(),
+        _ => rng.pick(&done(view, |_| true))?.outcome.done()?.sealed_metrics.to_vec(),
+    };
+    let what = format!("FAILED {code} with {} bytes of error", sealed_error.len());
+    *outcome = Outcome {
+        outs: Vec::new(),
+        end: End::Failed(Failed {
+            code: (*code).to_owned(),
+            sealed_error: sealed_error.into(),
+        }),
+    };
+    Some(what)
+}
+
+/// As right as the first: the host may run a task as often as it likes.
+fn second_whole(first: &mut Outcome, second: &Outcome, _: &mut Rng) -> Did {
+    first.clone_from(second);
+    Some("run twice, the second counts".to_owned())
+}
+
+/// Some targets' streams of the second run under the first one's commit.
+fn mixed(first: &mut Outcome, second: &Outcome, rng: &mut Rng) -> Did {
+    let at = rng.below(first.outs.len());
+    let (target, bytes) = first.outs.get_mut(at)?;
+    let (_, theirs) = second.outs.iter().find(|(other, _)| other == target)?;
+    bytes.clone_from(theirs);
+    Some(format!("target {target} of the second run"))
+}
+
+fn second_commit(first: &mut Outcome, second: &Outcome, _: &mut Rng) -> Did {
+    let theirs = second.done()?.sealed_commit.clone();
+    records(
+        first,
+        |done| done.sealed_commit = theirs,
+        "the commit of the second run",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use coffer_proto::wire::Start;
+
+    use super::*;
+    use crate::{past::Past, streams::tests::stream};
+
+    fn outcome(word: &'static [u8]) -> Outcome {
+        Outcome {
+            outs: vec![(0, stream(1, 0, 3).bytes()), (1, stream(1, 1, 2).bytes())],
+            end: End::Done(Done {
+                sealed_commit: word.into(),
+                sealed_metrics: [word, b"m"].concat().into(),
+                counters: None,
+            }),
+        }
+    }
+
+    fn task(session: u8, stage: u32, partition: u32) -> Task {
+        let mut outcome = outcome(b"another");
+        outcome.outs[0].1 = stream(partition + 10, 0, 2).bytes();
+        outcome.outs[1].1 = stream(partition + 10, 1, 2).bytes();
+        let start = Start {
+            session: vec![session; 16].into(),
+            stage,
+            partition,
+            ..Start::default()
+        };
+        Task {
+            start,
+            inputs: super::super::Inputs::new(),
+            outcome,
+        }
+    }
+
+    #[test]
+    fn each_lie_alters_what_it_can() {
+        let mut past = Past::default();
+        for place in [(1, 5, 2), (1, 4, 1), (2, 5, 1)] {
+            past.keep(task(place.0, place.1, place.2));
+        }
+        let start = task(1, 5, 1).start;
+        let view = View {
+            start: &start,
+            past: &past,
+        };
+        let (first, mut second) = (outcome(b"first"), outcome(b"second"));
+        second.outs[0].1 = stream(9, 0, 1).bytes();
+        second.outs[1].1 = stream(9, 1, 1).bytes();
+        for (name, lie) in LIES {
+            for seed in 0..20 {
+                let (mut altered, mut rng) = (first.clone(), Rng::new(seed));
+                let did = match lie {
+                    Lie::Outcome(tell) => tell(&mut altered, &view, &mut rng),
+                    Lie::Twice(tell) => tell(&mut altered, &second, &mut rng),
+                    _ => continue,
+                };
+                assert!(did.is_some(), "{name}");
+                assert_ne!(altered, first, "{name} {did:?}");
+            }
+        }
+    }
+}

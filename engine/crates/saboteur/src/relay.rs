@@ -1,0 +1,411 @@
+//! One connection of an executor, relayed to the engine message by message.
+//!
+//! The executor only ever answers, and the engine drives: so one thread reads the engine and acts, and a second one hands over what the
+//! executor says and notices when it closes. A task's inputs are fetched whole before the engine gets the first byte, and its streams are held
+//! until it ends: lies are told of whole things.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    net::Shutdown,
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use coffer_proto::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys, Release, Start, TaskMessage};
+use prost::Message as _;
+
+use crate::{
+    hands::Hands,
+    lies::{Inputs, Said},
+    past::{End, Outcome, Task},
+    wire::{Message, read, write},
+};
+
+/// Bytes of one IN or OUT.
+const PIECE: usize = 1 << 20;
+/// Inputs that a task may have; an executor says of others that they have ended.
+const INPUTS: u32 = 8;
+/// How long an engine may take over what it is told beside a task.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Changes answers with another saboteur; see `exchange`.
+pub type Exchange = dyn Fn(&Start, &Outcome) -> Option<(String, Outcome)> + Send + Sync;
+
+/// What a relay needs beside its connection.
+#[derive(Clone)]
+pub struct Relay {
+    /// The engine's socket.
+    pub engine: PathBuf,
+    /// What crossed, and what is armed.
+    pub hands: Arc<Hands>,
+    /// For `swap-engines`.
+    pub exchange: Option<Arc<Exchange>>,
+}
+
+impl Relay {
+    /// Relays every connection, for ever.
+    pub fn accept(&self, listener: &UnixListener) {
+        for front in listener.incoming().flatten() {
+            let relay = self.clone();
+            thread::spawn(move || relay.serve(front));
+        }
+    }
+
+    /// Relays one connection until either side closes it.
+    fn serve(&self, front: UnixStream) {
+        // What fails here is seen by both sides as a closed connection.
+        if let Ok(mut conversation) = Conversation::open(self.clone(), front) {
+            let _ = conversation.run();
+            conversation.close();
+        }
+    }
+}
+
+struct Conversation {
+    relay: Relay,
+    front: UnixStream,
+    said: mpsc::Receiver<Message>,
+    back: UnixStream,
+    /// The engine's end, for the thread that notices when the executor closes.
+    watched: Arc<std::sync::Mutex<UnixStream>>,
+    /// The connection to the engine is not to be used for another task.
+    tainted: bool,
+}
+
+impl Conversation {
+    fn open(relay: Relay, front: UnixStream) -> io::Result<Self> {
+        let back = UnixStream::connect(&relay.engine)?;
+        let watched = Arc::new(std::sync::Mutex::new(back.try_clone()?));
+        let (sender, said) = mpsc::channel();
+        let mut from = front.try_clone()?;
+        let engine = Arc::clone(&watched);
+        thread::spawn(move || {
+            while let Ok(Some(message)) = read(&mut from) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+            // The executor cancels by closing: so does this.
+            if let Ok(engine) = engine.lock() {
+                let _ = engine.shutdown(Shutdown::Both);
+            }
+        });
+        Ok(Self {
+            relay,
+            front,
+            said,
+            back,
+            watched,
+            tainted: false,
+        })
+    }
+
+    fn close(&self) {
+        let _ = self.front.shutdown(Shutdown::Both);
+        let _ = self.back.shutdown(Shutdown::Both);
+    }
+
+    /// Conversation after conversation, until one side has closed.
+    fn run(&mut self) -> io::Result<()> {
+        while let Ok(message) = self.said.recv() {
+            if self.tainted {
+                self.renew()?;
+            }
+            if message.is(TaskMessage::Start) {
+                self.task(&message)?;
+            } else if message.is(TaskMessage::Attest) {
+                self.attest(&message)?;
+            } else {
+                write(&mut self.back, &message)?;
+                self.pass_on()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another connection to the engine; the executor does not notice.
+    fn renew(&mut self) -> io::Result<()> {
+        let _ = self.back.shutdown(Shutdown::Both);
+        self.back = UnixStream::connect(&self.relay.engine)?;
+        if let Ok(mut watched) = self.watched.lock() {
+            *watched = self.back.try_clone()?;
+        }
+        self.tainted = false;
+        Ok(())
+    }
+
+    fn heard(&mut self) -> io::Result<Message> {
+        read(&mut self.back)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn pass_on(&mut self) -> io::Result<()> {
+        let answer = self.heard()?;
+        write(&mut self.front, &answer)
+    }
+
+    fn attest(&mut self, message: &Message) -> io::Result<()> {
+        let mut attest = Attest::decode(message.payload.as_slice())?;
+        self.relay.hands.attest(&mut attest);
+        write(
+            &mut self.back,
+            &Message::of(TaskMessage::Attest, attest.encode_to_vec()),
+        )?;
+        let mut answer = self.heard()?;
+        if answer.is(TaskMessage::Evidence) {
+            let mut evidence = EngineEvidence::decode(answer.payload.as_slice())?;
+            let truth = evidence.clone();
+            self.relay.hands.evidence(&mut evidence);
+            self.relay.hands.past(|past| past.evidence.push(truth));
+            answer = Message::of(TaskMessage::Evidence, evidence.encode_to_vec());
+        }
+        write(&mut self.front, &answer)
+    }
+
+    fn task(&mut self, message: &Message) -> io::Result<()> {
+        let truth = Start::decode(message.payload.as_slice())?;
+        let hands = Arc::clone(&self.relay.hands);
+        let mut start = truth.clone();
+        hands.release(&mut start.release, &truth.session);
+        hands.start(&mut start);
+        if let Some(bytes) = hands.beside(&truth) {
+            beside(&self.relay.engine, &bytes);
+        }
+        if let Some(said) = hands.before(&truth) {
+            self.say(&said)?;
+        }
+        write(&mut self.back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
+
+        let mut task = Running::default();
+        let end = loop {
+            let message = self.heard()?;
+            if message.is(TaskMessage::Need) {
+                self.answer(&mut task, &message, &truth)?;
+            } else if message.is(TaskMessage::NeedKeys) {
+                self.keys(&message)?;
+            } else if message.is(TaskMessage::Out) {
+                task.out(&message)?;
+            } else if message.is(TaskMessage::Done) {
+                break End::Done(Done::decode(message.payload.as_slice())?);
+            } else if message.is(TaskMessage::Failed) {
+                break End::Failed(Failed::decode(message.payload.as_slice())?);
+            } else {
+                // Out of turn: the executor's business.
+                write(&mut self.front, &message)?;
+                self.tainted = true;
+                return Ok(());
+            }
+        };
+        let mut outcome = Outcome { outs: task.outs, end };
+        let true_task = Task {
+            start: truth.clone(),
+            inputs: task.true_inputs,
+            outcome: outcome.clone(),
+        };
+        if outcome.done().is_some() && hands.twice() {
+            if let Ok(second) = again(&self.relay, &true_task) {
+                if second.done().is_some() {
+                    hands.of_both(&mut outcome, &second, &truth);
+                }
+            }
+        }
+        if let Some(exchange) = self.relay.exchange.clone().filter(|_| outcome.done().is_some()) {
+            if hands.exchange() {
+                if let Some((with, theirs)) = exchange(&truth, &outcome) {
+                    outcome = theirs;
+                    hands.exchanged(&with, &truth);
+                }
+            }
+        }
+        hands.outcome(&mut outcome, &truth);
+        // Kept before the executor goes on: the next task may want to replay it.
+        if !self.tainted && start == truth {
+            hands.keep(true_task);
+        }
+        send(&mut self.front, &outcome)
+    }
+
+    /// Answers one NEED.
+    fn answer(&mut self, task: &mut Running, message: &Message, start: &Start) -> io::Result<()> {
+        let asked = Need::decode(message.payload.as_slice())?.input_id;
+        if !task.inputs.contains_key(&asked) {
+            self.fetch(task, asked)?;
+            if self.relay.hands.wants_inputs() {
+                (0..INPUTS).try_for_each(|other| self.fetch(task, other))?;
+            }
+            self.relay.hands.input(&mut task.inputs, asked, start);
+        }
+        if let Some(said) = self.relay.hands.midway(asked, start) {
+            self.say(&said)?;
+            if !said.then_answer {
+                return Ok(());
+            }
+        }
+        write(&mut self.back, &task.piece(asked))
+    }
+
+    /// Has the executor hand over a whole input.
+    fn fetch(&mut self, task: &mut Running, input: u32) -> io::Result<()> {
+        if task.inputs.contains_key(&input) {
+            return Ok(());
+        }
+        let need = Message::of(TaskMessage::Need, Need { input_id: input }.encode_to_vec());
+        let mut bytes = Vec::new();
+        loop {
+            write(&mut self.front, &need)?;
+            let answer = self.said.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            if answer.is(TaskMessage::InEnd) {
+                break;
+            }
+            bytes.extend_from_slice(answer.payload.get(4..).unwrap_or_default());
+        }
+        task.true_inputs.insert(input, bytes.clone());
+        task.inputs.insert(input, bytes);
+        Ok(())
+    }
+
+    /// NEED_KEYS, and the executor's answer.
+    fn keys(&mut self, message: &Message) -> io::Result<()> {
+        let session = NeedKeys::decode(message.payload.as_slice())?.session;
+        write(&mut self.front, message)?;
+        let answer = self.said.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let truth = Release::decode(answer.payload.as_slice())?;
+        let mut release = Some(truth.clone());
+        self.relay.hands.release(&mut release, &session);
+        self.relay.hands.past(|past| past.keep_release(&session, &truth));
+        let release = release.unwrap_or_default();
+        write(
+            &mut self.back,
+            &Message::of(TaskMessage::Release, release.encode_to_vec()),
+        )
+    }
+
+    fn say(&mut self, said: &Said) -> io::Result<()> {
+        self.tainted = true;
+        self.back.write_all(&said.bytes)?;
+        if said.close {
+            self.back.shutdown(Shutdown::Write)?;
+        }
+        Ok(())
+    }
+}
+
+/// A task under way.
+#[derive(Default)]
+struct Running {
+    true_inputs: Inputs,
+    /// As the engine gets them.
+    inputs: Inputs,
+    given: BTreeMap<u32, usize>,
+    outs: Vec<(u32, Vec<u8>)>,
+}
+
+impl Running {
+    fn out(&mut self, message: &Message) -> io::Result<()> {
+        let (target, bytes) = message
+            .payload
+            .split_first_chunk::<4>()
+            .ok_or(io::ErrorKind::InvalidData)?;
+        let target = u32::from_le_bytes(*target);
+        match self.outs.last_mut() {
+            Some((last, held)) if *last == target => held.extend_from_slice(bytes),
+            _ => self.outs.push((target, bytes.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// The next piece of an input, or its end.
+    fn piece(&mut self, input: u32) -> Message {
+        let given = self.given.entry(input).or_default();
+        let rest = self
+            .inputs
+            .get(&input)
+            .and_then(|bytes| bytes.get(*given..))
+            .unwrap_or_default();
+        let piece = rest.get(..rest.len().min(PIECE)).unwrap_or_default();
+        *given += piece.len();
+        let kind = if piece.is_empty() {
+            TaskMessage::InEnd
+        } else {
+            TaskMessage::In
+        };
+        Message::of(kind, [&input.to_le_bytes(), piece].concat())
+    }
+}
+
+fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
+    for (target, bytes) in &outcome.outs {
+        let mut rest = bytes.as_slice();
+        loop {
+            let (piece, more) = rest.split_at(rest.len().min(PIECE));
+            write(
+                front,
+                &Message::of(TaskMessage::Out, [&target.to_le_bytes(), piece].concat()),
+            )?;
+            rest = more;
+            if rest.is_empty() {
+                break;
+            }
+        }
+    }
+    let last = match &outcome.end {
+        End::Done(done) => Message::of(TaskMessage::Done, done.encode_to_vec()),
+        End::Failed(failed) => Message::of(TaskMessage::Failed, failed.encode_to_vec()),
+    };
+    write(front, &last)
+}
+
+/// Runs a recorded task once more, on a connection of its own, with all that is known of it: its inputs and its session's
+/// key releases.
+pub fn again(relay: &Relay, task: &Task) -> io::Result<Outcome> {
+    let mut back = UnixStream::connect(&relay.engine)?;
+    write(&mut back, &Message::of(TaskMessage::Start, task.start.encode_to_vec()))?;
+    let mut running = Running {
+        inputs: task.inputs.clone(),
+        ..Running::default()
+    };
+    let mut releases = relay
+        .hands
+        .past(|past| past.releases(|session| session == task.start.session))
+        .into_iter();
+    loop {
+        let message = read(&mut back)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if message.is(TaskMessage::Need) {
+            let asked = Need::decode(message.payload.as_slice())?.input_id;
+            write(&mut back, &running.piece(asked))?;
+        } else if message.is(TaskMessage::NeedKeys) {
+            let release = releases.next().unwrap_or_default();
+            write(&mut back, &Message::of(TaskMessage::Release, release.encode_to_vec()))?;
+        } else if message.is(TaskMessage::Out) {
+            running.out(&message)?;
+        } else if message.is(TaskMessage::Done) {
+            let end = End::Done(Done::decode(message.payload.as_slice())?);
+            return Ok(Outcome {
+                outs: running.outs,
+                end,
+            });
+        } else if message.is(TaskMessage::Failed) {
+            let end = End::Failed(Failed::decode(message.payload.as_slice())?);
+            return Ok(Outcome {
+                outs: running.outs,
+                end,
+            });
+        } else {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
+
+/// Says bytes to an engine on a connection of their own, and hears out what comes, for a while.
+fn beside(engine: &Path, bytes: &[u8]) {
+    // Whether it closes, refuses or waits for more is its own affair; what counts is that it lives.
+    if let Ok(mut back) = UnixStream::connect(engine) {
+        let _ = back.set_read_timeout(Some(PATIENCE));
+        let _ = back.write_all(bytes);
+        let _ = back.shutdown(Shutdown::Write);
+        let _ = back.read(&mut [0; 4096]);
+    }
+}

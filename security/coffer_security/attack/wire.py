@@ -53,6 +53,20 @@ class StartLie:
         return outcome
 
 
+# Until no query's objects are left, and with them no session; how many there still are.
+_COLLECT = """
+import gc, time
+queries = getattr(getattr(spark._jvm.org.apache.spark.sql.coffer, "CofferQuery$"), "MODULE$")
+for _ in range(50):
+    gc.collect()
+    spark._jvm.System.gc()
+    time.sleep(0.02)
+    result = queries.liveSessions()
+    if not result:
+        break
+"""
+
+
 @dataclass(frozen=True)
 class EndedSession:
     """A task of a query that is over is run again with everything that was seen of it, its key release included. The
@@ -64,15 +78,8 @@ class EndedSession:
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         question = arena.ask(rng)
         last = arena.ask(rng)
-        alive = "result = spark._jvm.org.apache.spark.sql.coffer.CofferQuery.liveSessions()"
-        collect = (
-            "import gc, time; df = None; gc.collect()\n"
-            "for _ in range(50):\n"
-            "    spark._jvm.System.gc(); time.sleep(0.02)\n"
-            "    if not spark._jvm.org.apache.spark.sql.coffer.CofferQuery.liveSessions(): break\n"
-        )
         arena.within(lambda: arena.run(question))
-        left = arena.within(lambda: arena.driver.run(collect + alive))
+        left = arena.within(lambda: arena.driver.run(_COLLECT))
         judgement = arena.judge(last, lambda: arena.run(last))
         seed = rng.getrandbits(48)
         said = arena.saboteur.probe(self.name, seed)

@@ -2,8 +2,7 @@
 
 use coffer_proto::wire::{Attest, EngineEvidence, Release};
 
-use super::{Did, Lie, flipped};
-use crate::{past::Past, rng::Rng};
+use super::{Lie, flipped};
 
 pub(super) const LIES: &[(&str, Lie)] = &[
     (
@@ -132,6 +131,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{past::Past, rng::Rng};
 
     #[test]
     fn each_lie_alters_what_it_can() {

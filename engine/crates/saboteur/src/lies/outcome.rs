@@ -364,7 +364,7 @@ mod tests {
     fn task(session: u8, stage: u32, partition: u32) -> Task {
         let mut outcome = outcome(b"another");
         outcome.outs[0].1 = stream(partition + 10, 0, 2).bytes();
-        outcome.outs[1].1 = stream(partition + 10, 1, 2).bytes();
+        outcome.outs[1].1 = stream(partition + 10, 1, 4).bytes();
         let start = Start {
             session: vec![session; 16].into(),
             stage,

@@ -5,7 +5,6 @@ use prost::Message as _;
 
 use super::Lie;
 use crate::{
-    past::Past,
     rng::Rng,
     wire::{Message, byte},
 };

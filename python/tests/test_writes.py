@@ -19,7 +19,7 @@ from coffer.workload import data
 from coffer.workload.owner import Owner
 from coffer.workload.processes import named
 from coffer.workload.runner import Driver, QueryFailed
-from coffer.workload.search import search
+from coffer.workload.search import search, text
 
 # A planted value for each kind of place in which one could show: data, partition, literal.
 SECRET, PARTITION = "quokka-Zr7-amber-5519", "numbat-Kd4-indigo-6628"
@@ -170,7 +170,7 @@ def test_partitions_show_nothing_and_are_overwritten(w: Writing) -> None:
     rows = f"VALUES (1, '{SECRET}', '{PARTITION}'), (2, 'b', 'other'), (3, 'c', NULL)"
     w.sql(f"CREATE TABLE parted USING coffer PARTITIONED BY (p) AS SELECT * FROM {rows} AS t(a, s, p)")
     path = w.folder / "warehouse" / "parted"
-    hits, searched = search([path], [SECRET, PARTITION])
+    hits, searched = search([path], [text(SECRET), text(PARTITION)])
     assert not hits
     assert searched > 1000
     assert not [found for found in path.rglob("*") if PARTITION in str(found) or "p=" in str(found)]

@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 
 JAR = "coffer-spark.jar"
-PROGRAMS = ("coffer", "coffer-client", "coffer-engine")
+# The last is a test tool, built beside the others and never installed.
+PROGRAMS = ("coffer", "coffer-client", "coffer-engine", "coffer-leakscan")
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -34,7 +35,7 @@ def find_jar() -> Path:
 
 
 def find_binary(name: str) -> Path:
-    """One of Coffer's programs: `coffer`, `coffer-client` or `coffer-engine`. `COFFER_BIN` names their folder."""
+    """One of `PROGRAMS`. `COFFER_BIN` names their folder."""
     if name not in PROGRAMS:
         raise ValueError(f"{name!r} is not one of Coffer's programs: {', '.join(PROGRAMS)}")
     named = os.environ.get("COFFER_BIN")

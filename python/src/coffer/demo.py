@@ -101,7 +101,7 @@ def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
 
 
 def _what_the_host_saw(plain: dict[str, Path], sealed: dict[str, Path], local: list[Path], counted: dict[str, int]) -> bool:
-    from coffer.workload.search import files, search
+    from coffer.workload.search import files, search, text
 
     print("\nWhat the untrusted side could see:")
     for name, folder in sealed.items():
@@ -112,8 +112,9 @@ def _what_the_host_saw(plain: dict[str, Path], sealed: dict[str, Path], local: l
     if counted:
         told = ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in sorted(counted.items()))
         print(f"  between Spark and engine: {told}")
-    control, _ = search(plain.values(), KNOWN_VALUES)
-    hits, searched = search([*sealed.values(), *local], KNOWN_VALUES)
+    values = [text(value) for value in KNOWN_VALUES]
+    control, _ = search(plain.values(), values)
+    hits, searched = search([*sealed.values(), *local], values)
     known = {hit.value for hit in control}
     print(f"  searched {searched / 1e6:.1f} MB of sealed tables and local disks for {len(known)} values that the")
     print(f"  plaintext files show to anyone: {len(hits)} found")

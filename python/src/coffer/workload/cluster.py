@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from typing import Self
 from coffer.workload.processes import named, running
 
 _DEADLINE = 180.0  # seconds for a daemon to say that it is up
+_UI = r"Bound (?:Master|Worker)WebUI to .*started at (http://\S+)"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -25,7 +27,8 @@ class ClusterFailed(RuntimeError):
 
 class Cluster:
     """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks, unless those
-    are to be under `local`. `environment` goes to the workers, and so to their executors."""
+    are to be under `local`. `environment` goes to the workers, and so to their executors. `hosts`: the master's address and
+    each worker's, where they should differ; all of loopback."""
 
     def __init__(
         self,
@@ -35,19 +38,22 @@ class Cluster:
         memory: str = "1g",
         local: Path | None = None,
         environment: dict[str, str] | None = None,
+        hosts: Sequence[str] | None = None,
     ) -> None:
         import pyspark
 
         self.folder = folder
+        self.uis: list[str] = []  # addresses of the web UIs: the master's, then the workers'
         self._local = local or folder
         self._environment = environment or {}
+        self._hosts = hosts or ["127.0.0.1"] * (workers + 1)
         self._class = Path(pyspark.__file__).parent / "bin" / "spark-class"
         self._daemons: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-            log = self._start("Master", arguments, "master", {})
+            log = self._start("Master", ["--port", "0"], "master", {})
             self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
+            self.uis.append(self._said(log, _UI))
             for number in range(workers):
                 self._start_worker(number, memory)
         except BaseException:
@@ -59,10 +65,10 @@ class Cluster:
         work, local = self.work_folder(number), self.local_folder(number)
         work.mkdir(parents=True)
         local.mkdir(parents=True)
-        arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", memory, "--webui-port", "0"]
-        arguments += ["--work-dir", str(work), self.master]
+        arguments = ["--cores", "1", "--memory", memory, "--work-dir", str(work), self.master]
         log = self._start("Worker", arguments, name, {**self._environment, "SPARK_LOCAL_DIRS": str(local)})
         self._said(log, r"(Successfully registered with master)")
+        self.uis.append(self._said(log, _UI))
 
     def work_folder(self, number: int) -> Path:
         """Where a worker puts its executors' logs and the jars they fetched."""
@@ -75,6 +81,10 @@ class Cluster:
     def executors(self) -> list[int]:
         """The process ids of the executors that run now."""
         return running({daemon.pid for daemon in self._daemons}, _EXECUTOR)
+
+    def daemons(self) -> list[int]:
+        """The process ids of the master and of the workers."""
+        return [daemon.pid for daemon in self._daemons]
 
     def worker(self, number: int) -> int:
         """The process id of a worker."""
@@ -108,18 +118,24 @@ class Cluster:
 
     def _start(self, role: str, arguments: list[str], name: str, env: dict[str, str]) -> Path:
         log = self.folder / f"{name}.log"
+        host = self._hosts[len(self._daemons)]
         # Secrets of the trusted site must not reach the untrusted one by inheritance.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("COFFER_")}
         with log.open("wb") as sink:
             daemon = subprocess.Popen(
-                [str(self._class), f"org.apache.spark.deploy.{role.lower()}.{role}", *arguments],
+                [
+                    str(self._class),
+                    f"org.apache.spark.deploy.{role.lower()}.{role}",
+                    *("--host", host, "--webui-port", "0"),
+                    *arguments,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
                 env={
                     **inherited,
-                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_LOCAL_IP": host,
                     "SPARK_NO_DAEMONIZE": "1",
                     "SPARK_DAEMON_MEMORY": "512m",
                     "TZ": "UTC",

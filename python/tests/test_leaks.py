@@ -1,0 +1,150 @@
+"""The parts of the leak harness, without a cluster: streams put together, files kept, findings judged."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "security"))
+
+from coffer.workload.search import Hit
+from coffer_security.leaks import planted, report
+from coffer_security.leaks.capture import Capture, Captured, Recorder, Stream
+from coffer_security.leaks.disks import Keeper
+from coffer_security.leaks.harness import Both, Run
+from coffer_security.leaks.host import Finding, Seen
+
+
+def stream(folder: Path, *parts: tuple[int, bytes], first: int = 100) -> tuple[bytes, int]:
+    one = Stream(folder / "stream", next=first)
+    for sequence, payload in parts:
+        one.add(sequence, payload)
+    one.close()
+    return one.path.read_bytes(), one.gaps
+
+
+def test_a_stream_is_put_in_order(tmp_path: Path) -> None:
+    assert stream(tmp_path, (100, b"abc"), (103, b"def")) == (b"abcdef", 0)
+
+
+def test_early_repeated_and_overlapping_parts(tmp_path: Path) -> None:
+    parts = [(103, b"def"), (100, b"abc"), (100, b"abc"), (104, b"efg"), (101, b"bcdefg")]
+    assert stream(tmp_path, *parts) == (b"abcdefg", 0)
+
+
+def test_a_gap_is_counted(tmp_path: Path) -> None:
+    assert stream(tmp_path, (100, b"abc"), (110, b"x")) == (b"abcx", 1)
+
+
+def test_sequence_numbers_wrap(tmp_path: Path) -> None:
+    assert stream(tmp_path, (2**32 - 2, b"abcd"), (2, b"ef"), first=2**32 - 2) == (b"abcdef", 0)
+
+
+def packet(source: str, target: str, sequence: int, payload: bytes, flags: int = 16) -> memoryview:
+    tcp = struct.pack(">HHIIBBHHH", 1, 2, sequence, 0, 5 << 4, flags, 0, 0, 0)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 0, 0, 0, 64, 6, 0, socket.inet_aton(source), socket.inet_aton(target))
+    return memoryview(ip + tcp + payload)
+
+
+def test_only_traffic_of_the_network_is_recorded(tmp_path: Path) -> None:
+    recorder = Recorder("127.5.6.", tmp_path)
+    recorder.packet(packet("127.0.0.1", "127.0.0.1", 1, b"of another"))
+    recorder.packet(packet("127.0.0.1", "127.5.6.9", 7, b"", flags=2))
+    recorder.packet(packet("127.0.0.1", "127.5.6.9", 8, b"to it"))
+    recorder.packet(packet("127.5.6.9", "127.0.0.1", 50, b"from it"))
+    recorder.close()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "127.0.0.1:1-127.5.6.9:2": b"to it",
+        "127.5.6.9:1-127.0.0.1:2": b"from it",
+    }
+
+
+def test_a_capture_has_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
+    capture = Capture("127.251.7.", tmp_path / "traffic")
+    sent = bytes(range(256)) * 4000
+    with socket.create_server(("127.251.7.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            client.sendall(sent[:1000])
+            assert accepted.recv(1000, socket.MSG_WAITALL) == sent[:1000]
+            accepted.sendall(b"answer")
+            assert client.recv(6, socket.MSG_WAITALL) == b"answer"
+    captured = capture.stop()
+    if captured.missing:
+        pytest.skip(captured.missing)
+    assert sorted(path.read_bytes() for path in (tmp_path / "traffic").iterdir()) == sorted([sent[:1000], b"answer"])
+    assert (captured.lost, captured.gaps, captured.streams) == (0, 0, 2)
+
+
+def test_files_are_kept_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "local" / "blocks").mkdir(parents=True)
+    keeper = Keeper([tmp_path / "local"], tmp_path / "kept")
+    file = tmp_path / "local" / "blocks" / "shuffle_0_0_0.data"
+    with file.open("wb") as out:
+        out.write(b"first ")
+        out.flush()
+        while not list((tmp_path / "kept" / "shuffle").iterdir()):
+            pass
+        file.unlink()
+        out.write(b"and last")
+    (tmp_path / "local" / "coffer-spill-1").mkdir()
+    (tmp_path / "local" / "coffer-spill-1" / "s1").write_bytes(b"spilt")
+    keeper.stop()
+    assert [path.read_bytes() for path in (tmp_path / "kept" / "shuffle").iterdir()] == [b"first and last"]
+    assert [path.read_bytes() for path in (tmp_path / "kept" / "spill").iterdir()] == [b"spilt"]
+
+
+def seen(*places: str, captured: Captured | None = None) -> Seen:
+    found = Seen(captured=captured or Captured(packets=1))
+    for place in places:
+        found.searched[place] = 10
+        for value in planted.wanted():
+            found.findings.append(Finding(place, "tpch", Hit(Path("f"), value.name, "utf-8", 3, (1,))))
+    return found
+
+
+def both(control: Seen, sealed: Seen) -> Both:
+    return Both(Run(control, {}, 1.0), Run(sealed, {}, 1.0), planted=7)
+
+
+def clean(**more: Captured) -> Seen:
+    found = seen(**more)
+    found.searched |= dict.fromkeys(report.MUST_BE_THERE, 10)
+    return found
+
+
+def test_a_clean_result_has_no_problems() -> None:
+    pair = both(seen(*report.MUST_SHOW), clean())
+    assert report.problems(pair) == []
+    result = report.result(pair, [])
+    assert result["hits"] == 0 and result["planted"] == 7
+    assert result["control_hits"] == 3 * len(planted.wanted()) * len(report.MUST_SHOW)
+    assert report.table(result).count("\n") == len(report.PLACES) + 2
+
+
+def test_each_problem_is_named() -> None:
+    leaked = clean()
+    leaked.findings.append(Finding("traffic", "the end", Hit(Path("flow"), "5", "int64-le", 1, (9,))))
+    assert "5 as int64-le in traffic" in report.problems(both(seen(*report.MUST_SHOW), leaked))[0]
+    blind = seen(*(place for place in report.MUST_SHOW if place != "spill"))
+    assert "the control found nothing in spill" in report.problems(both(blind, clean()))[0]
+    empty = clean()
+    empty.searched["core"] = 0
+    assert report.problems(both(seen(*report.MUST_SHOW), empty)) == ["there was nothing to search in core"]
+    lossy = clean(captured=Captured(packets=9, lost=2))
+    assert "lost 2 packets" in report.problems(both(seen(*report.MUST_SHOW), lossy))[0]
+
+
+def test_what_cannot_be_searched_here_is_said() -> None:
+    without = Captured(missing="no right to capture packets")
+    control, sealed = seen(*(place for place in report.MUST_SHOW if place != "traffic")), clean(captured=without)
+    control.captured = without
+    sealed.searched["traffic"] = 0
+    pair = both(control, sealed)
+    assert report.problems(pair) == []
+    assert "traffic: no right to capture packets" in report.result(pair, [])["not_searched"]

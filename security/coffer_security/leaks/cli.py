@@ -1,0 +1,44 @@
+"""`security/run leaks`: runs both sides, writes the counts, ends with 1 on a finding."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from coffer_security.leaks import harness, report
+
+
+def main(argv: list[str]) -> int:
+    """0 when the sealed run showed nothing and the control showed what it must; else 1."""
+    parser = argparse.ArgumentParser(prog="security/run leaks", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
+    parser.add_argument("--small", action="store_true", help="a part of the workload, memory dumped once: about a minute")
+    parser.add_argument("--scale", default="0.01", help="of TPC-H's tables (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, help="where it works (default: a temporary folder); needs some GB")
+    parser.add_argument("--keep", action="store_true", help="leave the folder behind")
+    arguments = parser.parse_args(argv)
+
+    folder = Path(tempfile.mkdtemp(prefix="coffer-leaks-", dir=arguments.folder))
+    try:
+        both = harness.run(folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL)
+    finally:
+        if not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    found = report.problems(both)
+    result = report.result(both, found, scale=arguments.scale, small=arguments.small, cores=os.cpu_count())
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(report.table(result))
+    seconds = result["seconds"]
+    print(f"\n{result['planted']:,} values planted; control {seconds['control']} s, sealed {seconds['sealed']} s")
+    for line in result["not_searched"]:
+        print(f"not searched: {line}")
+    for line in found:
+        print(f"FOUND: {line}", file=sys.stderr)
+    return 1 if found else 0

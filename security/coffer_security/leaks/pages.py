@@ -1,0 +1,49 @@
+"""What the web servers of the untrusted site show: pages, logs and JSON of master and workers, got over HTTP."""
+
+from __future__ import annotations
+
+import html
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+
+# Beside what the pages link to.
+_MORE = ("/json/", "/metrics/json/", "/metrics/master/json/", "/metrics/applications/json/", "/environment/", "/conf/")
+_MOST = 300
+_LARGEST = 16 << 20
+
+
+def fetch(uis: Iterable[str], folder: Path) -> int:
+    """Saves all pages that can be reached from `uis` without leaving them, as files under `folder`; how many there were."""
+    folder.mkdir(parents=True)
+    roots = [ui.rstrip("/") for ui in uis]
+    pending = [root + path for root in roots for path in ("/", *_MORE)]
+    seen = set(pending)
+    saved = 0
+    while pending and saved < _MOST:
+        url = pending.pop(0)
+        body = _get(url)
+        if body is None:
+            continue
+        (folder / f"{saved:03}").write_bytes(url.encode() + b"\n" + body)
+        saved += 1
+        for link in re.findall(rb"""(?:href|src)\s*=\s*["']([^"'#]+)""", body):
+            target = urllib.parse.urljoin(url, html.unescape(link.decode("latin-1")))
+            if target not in seen and "/static/" not in target and any(target.startswith(root + "/") for root in roots):
+                seen.add(target)
+                pending.append(target)
+    return saved
+
+
+def _get(url: str) -> bytes | None:
+    """The body, of an error too; None when nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read(_LARGEST)
+    except urllib.error.HTTPError as error:
+        return error.read(_LARGEST)
+    except (OSError, ValueError):
+        return None

@@ -3,6 +3,7 @@
 # make test    every test: Rust, Scala, Python; and the formatters as checks
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
 # make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run
+# make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
 # make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
 SHELL := /bin/bash
@@ -25,7 +26,7 @@ JAR_SOURCES := spark/pom.xml $(shell find spark/src/main proto -type f 2>/dev/nu
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build tools engine demo test bench attack lint format clean
+.PHONY: build tools engine demo test bench attack leaks lint format clean
 
 build: tools engine $(JAR) $(VENV)/.ready
 
@@ -58,6 +59,9 @@ bench: build
 
 attack: build
 	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED))
+
+leaks: build
+	security/run leaks $(if $(JSON),--json $(JSON))
 
 lint: tools $(VENV)/.ready
 	@scripts/check-style

@@ -13,6 +13,14 @@ Exit codes:
   4  the policy forbids it, or is not valid
   5  reading or writing failed";
 
+const DOCTOR_EXIT_CODES: &str = "\
+Exit codes:
+  0  nothing was found
+  1  there are findings
+  2  the command was used wrongly
+  4  the policy is not valid
+  5  reading the configuration failed, or nobody answers at the URL";
+
 /// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
 #[derive(Parser)]
 #[command(name = "coffer", version = coffer_keys::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
@@ -47,6 +55,8 @@ pub(crate) enum Command {
     Keys(Keys),
     /// Check a sealed table: manifest, register and every file
     Verify(Verify),
+    /// Say what of Spark's own security is off or weak for what Coffer does not cover
+    Doctor(Doctor),
     /// Run the engine of an untrusted site (coffer-engine); arguments are passed on
     Engine(Passed),
     /// Open Spark's SQL shell on sealed tables
@@ -201,6 +211,38 @@ pub(crate) struct Verify {
 }
 
 #[derive(Args)]
+#[command(after_help = DOCTOR_EXIT_CODES)]
+pub(crate) struct Doctor {
+    /// A configuration as spark-submit reads it [default: spark-defaults.conf in $SPARK_CONF_DIR, else in $SPARK_HOME/conf]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) properties_file: Option<PathBuf>,
+    /// A setting, as spark-submit takes it; wins over the file
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = parse_setting)]
+    pub(crate) conf: Vec<(String, String)>,
+    /// The master, as spark-submit takes it
+    #[arg(long, value_name = "URL")]
+    pub(crate) master: Option<String>,
+    /// The deploy mode, as spark-submit takes it
+    #[arg(long, value_name = "MODE", value_parser = ["client", "cluster"])]
+    pub(crate) deploy_mode: Option<String>,
+    /// Ask a running application's web UI instead, as http://driver:4040
+    #[arg(long, value_name = "URL", conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode", "environment"])]
+    pub(crate) url: Option<String>,
+    /// Read what /api/v1/applications/ID/environment of such a UI answered, for a UI that wants a login or TLS; `-` is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode"])]
+    pub(crate) environment: Option<PathBuf>,
+    /// Findings that are known and accepted; they are not reported
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    pub(crate) accept: Vec<String>,
+    /// Show all checks, and run none
+    #[arg(long, conflicts_with_all = ["json", "accept"])]
+    pub(crate) list: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
 pub(crate) struct Passed {
     /// Arguments of coffer-engine
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -218,6 +260,14 @@ pub(crate) struct Sql {
     /// Further arguments for spark-sql
     #[arg(last = true)]
     pub(crate) arguments: Vec<String>,
+}
+
+/// "spark.key=value"
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| "a setting as in spark.authenticate=true".to_owned())
 }
 
 /// "512MiB", "2GiB", "1000000".

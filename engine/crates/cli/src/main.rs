@@ -17,6 +17,7 @@
 
 mod args;
 mod decrypt;
+mod doctor;
 mod encrypt;
 mod exec;
 mod failure;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&site, &args),
         Command::Keys(args) => keys::run(&site, args),
         Command::Verify(args) => verify::run(&site, &args),
+        Command::Doctor(args) => doctor::run(&site, &args),
         Command::Engine(args) => exec::engine(&args),
         Command::Sql(args) => exec::sql(&site, &args),
         Command::Reference => reference::print(),

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory};
 
-use crate::{args::Cli, failure::Failure};
+use crate::{args::Cli, doctor, failure::Failure};
 
 const HEAD: &str = "\
 # The `coffer` command line
@@ -35,6 +35,10 @@ fn section(text: &mut String, mut command: Command, name: &str) {
         "\n## `{name}`\n\n```text\n{}\n```\n",
         help.join("\n").trim_end()
     ));
+    if name == "coffer doctor" {
+        text.push_str("\nThe checks:\n\n");
+        text.push_str(&doctor::reference());
+    }
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         section(text, inner.clone(), &format!("{name} {}", inner.get_name()));
     }

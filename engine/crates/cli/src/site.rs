@@ -27,6 +27,11 @@ impl Site {
         Ok(Home::locate(self.home.as_deref())?)
     }
 
+    /// The home that was named on the command line.
+    pub(crate) fn named_home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
     pub(crate) fn passphrase_file(&self) -> Option<&Path> {
         self.passphrase_file.as_deref()
     }

@@ -20,8 +20,9 @@ def heap(pid: int, folder: Path) -> None:
 
 
 def core(pid: int, folder: Path) -> None:
-    """All memory of the process as a debugger writes it: direct buffers, stacks, code, and what the heap held before."""
-    _run(["gcore", "-a", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}")
+    """The process's own memory as a debugger writes it: direct buffers, stacks, code, and what the heap held before. Files that
+    are mapped in are left out."""
+    _run(["gcore", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}")
 
 
 def can_core() -> str | None:

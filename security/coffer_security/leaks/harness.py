@@ -198,4 +198,4 @@ def _refused_event_log(folder: Path, tables: dict[str, Path], owner: Owner, host
 
 
 def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+    print(f"{time.strftime('%H:%M:%S')}  {words}", file=sys.stderr, flush=True)

@@ -73,7 +73,8 @@ def adaptive(session: Session) -> None:
         session.ask(planted.tpch_query(number), SKEW)
     pairs = "secret a JOIN secret b ON a.number = b.number AND a.id % 99 = b.id % 99"
     session.ask(
-        f"SELECT a.number, b.{COLUMN}, count(*) FROM {pairs} WHERE a.{COLUMN} <> '{LITERAL}-skew' GROUP BY 1, 2 LIMIT 20", SKEW
+        f"SELECT a.number, b.{COLUMN}, count(*) FROM {pairs} WHERE a.{COLUMN} <> '{LITERAL}-skew' GROUP BY 1, 2 LIMIT 20",
+        SKEW,
     )
     session.ask(planted.tpch_query(3), {"spark.sql.adaptive.enabled": "false"})
 

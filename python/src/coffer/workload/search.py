@@ -81,7 +81,8 @@ def double(value: float) -> Planted:
 def decimal(value: Decimal) -> Planted:
     """The unscaled number as 8 bytes where it fits, else as 16, in both orders; the digits of Java's BigInteger in memory,
     4-byte words from the highest on; and text, with the point and without."""
-    unscaled = int(value.scaleb(-int(value.as_tuple().exponent)))
+    sign, digits, _ = value.as_tuple()  # exact, where arithmetic would round to 28 digits
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
     forms: dict[str, bytes] = {}
     if -(2**63) <= unscaled < 2**63:
         forms |= _both("decimal", struct.pack(">q", unscaled))

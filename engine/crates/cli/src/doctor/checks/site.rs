@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use super::{
-    Check, Posture,
+    Check,
     Severity::{High, Low, Medium},
     found,
 };

@@ -20,8 +20,8 @@ def heap(pid: int, folder: Path) -> None:
 
 
 def core(pid: int, folder: Path) -> None:
-    """The process's own memory as a debugger writes it: direct buffers, stacks, code, and what the heap held before. Files that
-    are mapped in are left out."""
+    """The process's own memory as a debugger writes it: direct buffers, stacks, code, and what the heap held before. Files
+    that are mapped in are left out."""
     _run(["gcore", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}")
 
 

@@ -11,7 +11,7 @@ use arrow::{
     datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
 };
 use bytes::Bytes;
-use coffer_plan::codec::{CodecError, MAX_BODY, decode_batch, encode_batch};
+use coffer_plan::codec::{CodecError, Encoder, MAX_BODY, decode_batch, encode_batch};
 use proptest::prelude::*;
 
 fn encode(batch: &RecordBatch) -> Vec<u8> {
@@ -106,20 +106,113 @@ fn slices_are_trimmed() {
     round_trip(&every_type().slice(1, 2));
 }
 
+fn column(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    of(vec![("a", Arc::new(Int64Array::from_iter_values(values)))])
+}
+
 #[test]
-fn what_packs_is_packed_and_what_does_not_is_not() {
-    let same = of(vec![("a", Arc::new(Int64Array::from(vec![7; 10_000])))]);
-    assert!(encode(&same).len() < 2_000);
+fn numbers_take_the_bytes_that_their_range_needs() {
+    const ROWS: i64 = 1000;
+    for (base, range, bytes) in [
+        (i64::MIN, 0, 0),
+        (-7, 0xff, 1),
+        (i64::MAX - 0x100, 0x100, 2),
+        (i64::MIN, 0xffff, 2),
+        (-1, 0x1_0000, 4),
+        (i64::MIN, 0xffff_ffff, 4),
+        (0, 0x1_0000_0000, 8),
+        (i64::MIN, i64::MAX, 8),
+    ] {
+        let batch = column((0..ROWS).map(|row| if row % 2 == 0 { base } else { base + range }));
+        let size = encode(&batch).len();
+        assert!(
+            (1000 * bytes..1000 * bytes + 40).contains(&size),
+            "{base} and {range}: {size}"
+        );
+        round_trip(&batch);
+    }
+    // The whole range of the type, whose width no 64-bit difference holds.
+    round_trip(&column([i64::MIN, i64::MAX, 0, -1]));
+}
+
+#[test]
+fn ascending_numbers_take_the_bytes_that_their_steps_need() {
+    for (base, step, bytes) in [
+        (i64::MIN, 0xff, 1),
+        (-5, 0x100, 2),
+        (i64::MIN, 0xffff, 2),
+        (0, 0x10_0000, 4),
+    ] {
+        let batch = column((0..1000).map(|row| base + row * step));
+        let size = encode(&batch).len();
+        assert!(
+            (1000 * bytes..1000 * bytes + 40).contains(&size),
+            "{base} and {step}: {size}"
+        );
+        round_trip(&batch);
+    }
+    // One step down, and they are offsets.
+    let batch = column((0..1000).map(|row| if row == 999 { 0 } else { row * 100 }));
+    assert!(encode(&batch).len() > 4000);
+    round_trip(&batch);
+    round_trip(&of(vec![(
+        "a",
+        Arc::new(Date32Array::from_iter_values((0..1000).map(|day| day * 9))),
+    )]));
+}
+
+#[test]
+fn decimals_are_narrowed_as_far_as_they_are_numbers_of_64_bits() {
+    let decimals = |values: Vec<i128>| {
+        let array = Decimal128Array::from(values).with_precision_and_scale(38, 2).unwrap();
+        of(vec![("d", Arc::new(array))])
+    };
+    for (greatest, bytes) in [
+        (99, 1),
+        (i128::from(i64::MAX), 8),
+        (i128::from(i64::MAX) + 1, 16),
+        (i128::MAX, 16),
+    ] {
+        let batch = decimals((0..1000).map(|row| if row % 3 == 0 { 0 } else { greatest }).collect());
+        let size = encode(&batch).len();
+        assert!((1000 * bytes..1000 * bytes + 40).contains(&size), "{greatest}: {size}");
+        round_trip(&batch);
+    }
+    round_trip(&decimals(vec![i128::MIN, -1, i128::from(i64::MIN)]));
+}
+
+#[test]
+fn texts_are_packed_where_that_pays() {
+    let same = of(vec![("a", Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])))]);
+    assert!(encode(&same).len() < 1_000);
+    assert_eq!(encode(&same).first(), Some(&1));
+    round_trip(&same);
     let mut state = 1u64;
-    let noise = Int64Array::from_iter_values((0..10_000).map(|_| {
+    let noise = BinaryArray::from_iter_values((0..10_000).map(|_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (state ^ (state >> 29)).cast_signed()
+        (state ^ (state >> 29)).to_le_bytes()
     }));
     let noise = of(vec![("a", Arc::new(noise))]);
     assert_eq!(encode(&noise).first(), Some(&0));
     round_trip(&noise);
+}
+
+#[test]
+fn rows_of_many_batches_are_one_payload() {
+    let (one, two) = (numbers(300), every_type());
+    for whole in [one, two] {
+        let middle = whole.num_rows() / 3;
+        let parts = [
+            whole.slice(0, middle),
+            whole.slice(middle, 0),
+            whole.slice(middle, whole.num_rows() - middle),
+        ];
+        let mut out = vec![];
+        Encoder::default().encode(&parts, &mut out).unwrap();
+        assert_eq!(decode_batch(&whole.schema(), Bytes::from(out)).unwrap(), whole);
+    }
 }
 
 #[test]
@@ -143,33 +236,70 @@ type Case = (&'static str, fn(&mut Vec<u8>), fn(&CodecError) -> bool);
 
 #[test]
 fn payloads_that_must_be_refused() {
-    let plain = of(vec![("a", Arc::new(Int32Array::from(vec![1, 2, 3])))]);
-    let cases: [Case; 9] = [
+    let plain = of(vec![
+        ("a", Arc::new(Int32Array::from(vec![Some(1), None, Some(300)]))),
+        ("b", Arc::new(StringArray::from(vec!["x", "yz", ""]))),
+    ]);
+    // 16 of the header; column a: flag, bitmap, width, base, 3 × 2; column b: flag, length, width, base, 3 × 1; text.
+    assert_eq!(encode(&plain).len(), 16 + 17 + 17 + 3);
+    let cases: [Case; 17] = [
         ("empty", |p| p.clear(), |e| matches!(e, CodecError::Truncated)),
         ("header_cut", |p| p.truncate(15), |e| matches!(e, CodecError::Truncated)),
         ("codec_unknown", |p| p[0] = 2, |e| matches!(e, CodecError::Header)),
         ("reserved_set", |p| p[2] = 1, |e| matches!(e, CodecError::Header)),
+        ("rows_more", |p| p[4] += 1, |e| matches!(e, CodecError::Truncated)),
         (
-            "metadata_beyond_end",
-            |p| p[4..8].fill(0xff),
+            "rows_fewer",
+            |p| p[4] -= 1,
+            |e| matches!(e, CodecError::Layout(_) | CodecError::Trailing),
+        ),
+        (
+            "rows_huge",
+            |p| p[4..8].fill(0x7f),
             |e| matches!(e, CodecError::Truncated),
         ),
         (
-            "body_huge",
-            |p| p[8..16].fill(0x7f),
+            "rows_above_the_limit",
+            |p| p[4..8].fill(0xff),
             |e| matches!(e, CodecError::TooLarge),
         ),
         (
-            "body_cut",
+            "fixed_beyond_end",
+            |p| p[8..12].fill(0xff),
+            |e| matches!(e, CodecError::Truncated),
+        ),
+        ("fixed_shorter", |p| p[8] -= 1, |e| matches!(e, CodecError::Trailing)),
+        (
+            "text_huge",
+            |p| p[12..16].fill(0xff),
+            |e| matches!(e, CodecError::TooLarge),
+        ),
+        (
+            "validity_unknown",
+            |p| p[16] = 2,
+            |e| matches!(e, CodecError::Layout("validity")),
+        ),
+        (
+            "form_unknown",
+            |p| p[18] = 0x23,
+            |e| matches!(e, CodecError::Layout("form")),
+        ),
+        (
+            "type_wider",
+            |p| p[18] = 0x32,
+            |e| matches!(e, CodecError::Layout("type")),
+        ),
+        (
+            "text_length_wrong",
+            |p| p[34] = 2,
+            |e| matches!(e, CodecError::Layout("text length")),
+        ),
+        (
+            "cut",
             |p| p.truncate(p.len() - 1),
             |e| matches!(e, CodecError::Truncated),
         ),
-        ("body_trailing", |p| p.push(0), |e| matches!(e, CodecError::Trailing)),
-        (
-            "metadata_zeroed",
-            |p| p[16..40].fill(0),
-            |e| matches!(e, CodecError::Metadata(_)),
-        ),
+        ("trailing", |p| p.push(0), |e| matches!(e, CodecError::Trailing)),
     ];
     for (name, spoil, expected) in cases {
         let mut payload = encode(&plain);
@@ -180,25 +310,45 @@ fn payloads_that_must_be_refused() {
 }
 
 #[test]
+fn a_negative_length_of_a_text_is_refused() {
+    let texts = of(vec![("b", Arc::new(StringArray::from(vec!["x", "yz"])))]);
+    let mut payload = encode(&texts);
+    // Flag, length, width, then the base of the lengths.
+    payload[16 + 6..16 + 14].copy_from_slice(&(-1i64).to_le_bytes());
+    let error = decode_batch(&texts.schema(), Bytes::from(payload)).unwrap_err();
+    assert!(matches!(error, CodecError::Layout("text length")), "{error}");
+}
+
+#[test]
+fn few_bytes_claim_no_memory() {
+    // Columns of one value take next to nothing, however many rows there are.
+    let same = of((0..64)
+        .map(|_| ("a", Arc::new(Int64Array::from(vec![7; 8])) as ArrayRef))
+        .collect());
+    let mut payload = encode(&same);
+    payload[4..8].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+    let error = decode_batch(&same.schema(), Bytes::from(payload)).unwrap_err();
+    assert!(matches!(error, CodecError::TooLarge), "{error}");
+}
+
+#[test]
 fn packed_payloads_that_must_be_refused() {
-    let same = of(vec![("a", Arc::new(Int64Array::from(vec![7; 10_000])))]);
-    let spoil = |length: u64| {
+    let same = of(vec![("a", Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])))]);
+    let spoil = |length: u32| {
         let mut payload = encode(&same);
         assert_eq!(payload[0], 1);
-        payload[8..16].copy_from_slice(&length.to_le_bytes());
+        payload[12..16].copy_from_slice(&length.to_le_bytes());
         decode_batch(&same.schema(), Bytes::from(payload)).unwrap_err()
     };
-    let body = u64::from_le_bytes(encode(&same)[8..16].try_into().unwrap());
-    assert!(matches!(spoil(body - 1), CodecError::Unpack), "lz4_longer_than_stated");
-    assert!(matches!(spoil(body + 1), CodecError::Unpack), "lz4_shorter_than_stated");
+    let text = u32::from_le_bytes(encode(&same)[12..16].try_into().unwrap());
+    let limit = u32::try_from(MAX_BODY).unwrap();
+    assert!(matches!(spoil(text - 1), CodecError::Unpack), "lz4_longer_than_stated");
+    assert!(matches!(spoil(text + 1), CodecError::Unpack), "lz4_shorter_than_stated");
     assert!(
-        matches!(spoil(MAX_BODY as u64), CodecError::TooLarge),
+        matches!(spoil(limit), CodecError::TooLarge),
         "lz4_more_than_it_can_hold"
     );
-    assert!(
-        matches!(spoil(MAX_BODY as u64 + 1), CodecError::TooLarge),
-        "lz4_above_the_limit"
-    );
+    assert!(matches!(spoil(limit + 1), CodecError::TooLarge), "lz4_above_the_limit");
 }
 
 #[test]

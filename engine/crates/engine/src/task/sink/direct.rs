@@ -50,7 +50,7 @@ impl DirectSink {
             self.send_completed().await?;
         }
         let (stream, encoder) = (&mut self.stream, &mut self.encoder);
-        self.out.append(0, |out| stream.seal(encoder, None, true, out))?;
+        self.out.append(0, |out| stream.seal(encoder, &[], true, out))?;
         self.out.flush().await?;
         Ok(vec![self.stream.count()])
     }
@@ -69,8 +69,7 @@ impl DirectSink {
         while start < rows {
             let piece = batch.slice(start, step.min(rows - start));
             let (stream, encoder) = (&mut self.stream, &mut self.encoder);
-            self.out
-                .append(0, |out| stream.seal(encoder, Some(&piece), false, out))?;
+            self.out.append(0, |out| stream.seal(encoder, &[piece], false, out))?;
             self.out.relieve().await?;
             start += step;
         }

@@ -42,11 +42,12 @@ impl StreamWriter {
         }
     }
 
-    /// Appends a frame with these rows, the preamble before the first. `last` ends the stream.
+    /// Appends a frame with the rows of all batches, the preamble before the first; one without rows if there is no batch.
+    /// `last` ends the stream.
     pub(crate) fn seal(
         &mut self,
         encoder: &mut Encoder,
-        rows: Option<&RecordBatch>,
+        batches: &[RecordBatch],
         last: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), FrameError> {
@@ -54,13 +55,15 @@ impl StreamWriter {
             self.sealer.preamble(out);
             self.begun = true;
         }
-        let Some(batch) = rows else {
+        if batches.is_empty() {
             return Ok(self.sealer.seal(&[], last, out)?);
-        };
-        self.rows += batch.num_rows() as u64;
-        self.bytes += size_of(batch) as u64;
+        }
+        for batch in batches {
+            self.rows += batch.num_rows() as u64;
+            self.bytes += size_of(batch) as u64;
+        }
         self.sealer
-            .seal_with(last, out, |out| encoder.encode(batch, out).map_err(FrameError::from))
+            .seal_with(last, out, |out| encoder.encode(batches, out).map_err(FrameError::from))
     }
 
     pub(crate) fn count(&self) -> StreamCount {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{RecordBatch, UInt32Array},
-    compute::{concat_batches, take_record_batch},
+    compute::take_record_batch,
 };
 use coffer_plan::codec::Encoder;
 use coffer_proto::wire::StreamCount;
@@ -137,18 +137,13 @@ impl ShuffleSink {
             let before = target.sealed.len();
             let mut frames = frames(&held, number, step).into_iter().peekable();
             if frames.peek().is_none() && last {
-                target.stream.seal(&mut self.encoder, None, true, &mut target.sealed)?;
+                target.stream.seal(&mut self.encoder, &[], true, &mut target.sealed)?;
             }
             while let Some(frame) = frames.next() {
-                let rows = match frame.as_slice() {
-                    [rows] => rows.clone(),
-                    [first, ..] => concat_batches(&first.schema(), &frame)?,
-                    [] => continue,
-                };
                 let ends = last && frames.peek().is_none();
                 target
                     .stream
-                    .seal(&mut self.encoder, Some(&rows), ends, &mut target.sealed)?;
+                    .seal(&mut self.encoder, &frame, ends, &mut target.sealed)?;
             }
             self.sealed_bytes += target.sealed.len() - before;
         }

@@ -5,6 +5,7 @@ use coffer_engine::task::sha256;
 use coffer_expr::CompileContext;
 use coffer_plan::{boundary_schema, sample::pick_bounds};
 use coffer_proto::{
+    padded,
     plan::Schema,
     wire::{Bounds, BoundsPicked, PickBounds, SealedObject, sealed_object::Kind},
 };
@@ -48,14 +49,16 @@ impl Service {
         let mut keys = schema.fields;
         keys.pop(); // the weight
         let id = request.bounds_id;
-        let plain = SealedObject {
-            kind: Some(Kind::Bounds(Bounds {
-                id,
-                schema: Some(Schema { fields: keys }),
-                rows,
-            })),
-        }
-        .encode_to_vec();
+        let plain = padded(
+            SealedObject {
+                kind: Some(Kind::Bounds(Bounds {
+                    id,
+                    schema: Some(Schema { fields: keys }),
+                    rows,
+                })),
+            }
+            .encode_to_vec(),
+        );
         let object = Object {
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Bounds, &plain)?,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use coffer_proto::padded;
 use coffer_proto::wire::{
     AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject, sealed_object::Kind,
 };
@@ -112,14 +113,16 @@ fn accept(
         Some(held) => held.epoch + 1,
         None => 1,
     };
-    let plain = SealedObject {
-        kind: Some(Kind::Attempts(AttemptList {
-            stage,
-            epoch,
-            attempts: attempts.iter().map(|id| id.as_bytes().to_vec().into()).collect(),
-        })),
-    }
-    .encode_to_vec();
+    let plain = padded(
+        SealedObject {
+            kind: Some(Kind::Attempts(AttemptList {
+                stage,
+                epoch,
+                attempts: attempts.iter().map(|id| id.as_bytes().to_vec().into()).collect(),
+            })),
+        }
+        .encode_to_vec(),
+    );
     let sealed = seal_object(&session.key, session.id, ObjectKind::Attempts, &plain)?;
     session.accepted.insert(
         stage,

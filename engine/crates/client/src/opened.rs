@@ -119,14 +119,14 @@ impl Sealed {
                 return Err(truncated(length, bytes.len()));
             }
             let (frame, plain) = opener.open(bytes.split_to(length)).map_err(refused)?.into_parts();
-            if plain.is_empty() {
-                continue;
-            }
             let batch = decode_batch(schema, frame.freeze().slice(plain)).map_err(|source| ClientError::Payload {
                 stage,
                 partition,
                 source,
             })?;
+            let Some(batch) = batch else {
+                continue;
+            };
             rows += batch.num_rows() as u64;
             batches.push(batch);
         }

@@ -10,6 +10,7 @@ use coffer_engine::{
     wire::{Message, PROTOCOL, put_message},
 };
 use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy, TableId};
+use coffer_proto::padded;
 use coffer_proto::plan::Fragment;
 use coffer_proto::wire::{
     ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
@@ -222,13 +223,15 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let id = request.id;
-        let plain = SealedObject {
-            kind: Some(Kind::Value(Value {
-                id,
-                literal: request.literal,
-            })),
-        }
-        .encode_to_vec();
+        let plain = padded(
+            SealedObject {
+                kind: Some(Kind::Value(Value {
+                    id,
+                    literal: request.literal,
+                })),
+            }
+            .encode_to_vec(),
+        );
         let object = Object {
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,

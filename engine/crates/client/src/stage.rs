@@ -7,6 +7,7 @@ use coffer_expr::CompileContext;
 use coffer_keys::{KekId, KekSet};
 use coffer_plan::{BuildContext, build};
 use coffer_proto::{
+    padded,
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
     wire::{
         FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
@@ -82,12 +83,13 @@ impl Service {
             session.need(write.keks());
             keks.extend(writes::kek_ids(write));
         }
+        let fragment = padded(request.fragment.to_vec());
         let template = TaskDescriptor {
             session: session.id.as_bytes().to_vec().into(),
             execution: request.execution,
             stage,
             partitions,
-            fragment_sha256: sha256(&request.fragment).to_vec().into(),
+            fragment_sha256: sha256(&fragment).to_vec().into(),
             objects: pins,
             ended_sessions: self
                 .inner
@@ -108,13 +110,13 @@ impl Service {
                 let descriptor = descriptor(request, &sources, task, partition, &template)?;
                 let execution = ExecutionId(request.execution);
                 let identity = identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
-                let sealed = seal_message(&session.key, &identity, &descriptor.encode_to_vec())?;
+                let sealed = seal_message(&session.key, &identity, &padded(descriptor.encode_to_vec()))?;
                 Ok(with_execution(execution, &sealed).into())
             })
             .collect::<Result<_, ClientError>>()?;
         let fragment_identity = identity::fragment(session.id, StageId(stage));
         Ok(SealedStage {
-            sealed_fragment: seal_message(&session.key, &fragment_identity, &request.fragment)?.into(),
+            sealed_fragment: seal_message(&session.key, &fragment_identity, &fragment)?.into(),
             sealed_descriptors,
             sealed_objects: objects(&session, request)?,
             releases: self.releases(&session)?,

@@ -8,7 +8,7 @@ use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, config::SessionConfig};
 use object_store::ObjectStore;
 
-use crate::scan::FooterCache;
+use crate::scan::{BytesSeen, FooterCache};
 
 /// The task's side of a shared plan. An engine makes one for each task and attaches it with [`with_task_io`].
 pub trait TaskIo: Send + Sync {
@@ -39,6 +39,8 @@ pub struct ScanFiles {
     pub store: Arc<dyn ObjectStore>,
     /// Counts the bytes that were read of storage.
     pub bytes_read: Arc<AtomicU64>,
+    /// Reading must not depend on data: nothing is pruned, and this knows what was read, for [`crate::read_rest`].
+    pub whole: Option<Arc<BytesSeen>>,
 }
 
 /// A sized holder, since session extensions are keyed by concrete type.

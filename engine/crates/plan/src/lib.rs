@@ -39,5 +39,5 @@ pub use error::Unsupported;
 pub use io::{ScanFiles, TaskIo, with_task_io};
 pub use metrics::NodeMetrics;
 pub use readable::readable;
-pub use scan::FooterCache;
+pub use scan::{BytesSeen, FooterCache, read_rest};
 pub use schema::{boundary_schema, config};

@@ -227,6 +227,7 @@ fn fragment(root: Node, output: Schema, kind: sink::Kind) -> Fragment {
         root: Some(root),
         sink: Some(Sink { kind: Some(kind) }),
         output: Some(output),
+        hiding: None,
     }
 }
 

@@ -364,10 +364,6 @@ fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Resu
             };
             held.opened.fetch_add(frame.len() as u64, Ordering::Relaxed);
             let (frame, plain) = opener.open(frame).map_err(refused)?.into_parts();
-            // A frame without a payload only ends its stream.
-            if plain.is_empty() {
-                continue;
-            }
             let batch = decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
                 external(Check::Payload {
                     input,
@@ -376,6 +372,10 @@ fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Resu
                     source,
                 })
             })?;
+            // A frame without a batch ends its stream, or hides how long it is.
+            let Some(batch) = batch else {
+                continue;
+            };
             drop(held);
             return Ok(Some((batch, (demux, Some(opener)))));
         }

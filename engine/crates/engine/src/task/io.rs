@@ -7,7 +7,7 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use coffer_keys::KekSet;
-use coffer_plan::{FooterCache, ScanFiles, TaskIo};
+use coffer_plan::{BytesSeen, FooterCache, ScanFiles, TaskIo};
 use coffer_proto::wire::FileSlice;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
@@ -41,6 +41,8 @@ pub(crate) struct TaskFiles {
     pub(crate) footers: Arc<FooterCache>,
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) bytes_read: Arc<AtomicU64>,
+    /// By scan, if reading must not depend on data.
+    pub(crate) whole: Option<HashMap<u32, Arc<BytesSeen>>>,
 }
 
 pub(crate) struct TaskSide {
@@ -94,6 +96,11 @@ impl TaskIo for TaskSide {
             footers: Arc::clone(&self.files.footers),
             store: Arc::clone(&self.files.store),
             bytes_read: Arc::clone(&self.files.bytes_read),
+            whole: self
+                .files
+                .whole
+                .as_ref()
+                .map(|scans| scans.get(&scan_id).map(Arc::clone).unwrap_or_default()),
         })
     }
 }

@@ -11,7 +11,8 @@ use std::{
 };
 
 use coffer_expr::CompileContext;
-use coffer_plan::{BuildContext, NodeMetrics, Plan, boundary_schema, build, with_task_io};
+use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io};
+use coffer_proto::padded;
 use coffer_proto::wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, TaskMessage, TaskMetrics};
 use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
@@ -91,7 +92,7 @@ fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
         // The code is one of a fixed list and holds no value; the text stays sealed.
         tracing::warn!(stage = %place.stage, partition = %place.partition, "a task failed");
         let identity = identity::error(place.session, place.stage, place.partition);
-        sealed_error = seal_message(&session.key, &identity, &detail.encode_to_vec()).unwrap_or_default();
+        sealed_error = seal_message(&session.key, &identity, &padded(detail.encode_to_vec())).unwrap_or_default();
     }
     Outcome::Failed(Failed {
         code: code.to_owned(),
@@ -194,21 +195,23 @@ async fn compute(
 
     let opened = Arc::new(AtomicU64::new(0));
     let bytes_read = Arc::new(AtomicU64::new(0));
-    let side = TaskSide {
+    let read_all = task.fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
+    let side = Arc::new(TaskSide {
         partition: place.partition.0,
         inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
         files: TaskFiles {
-            slices: std::mem::take(&mut task.scans),
+            slices: task.scans.clone(),
             keys: session.keks(),
             footers: Arc::clone(&session.footers),
             store: enclave.store(),
             bytes_read: Arc::clone(&bytes_read),
+            whole: read_all.then(|| task.scans.keys().map(|scan| (*scan, Arc::default())).collect()),
         },
-    };
+    });
     let context = TaskContext::new(
         None,
         session.id.to_string(),
-        with_task_io(enclave.config(), Arc::new(side)),
+        with_task_io(enclave.config(), Arc::clone(&side) as Arc<dyn TaskIo>),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
@@ -231,6 +234,9 @@ async fn compute(
         }
     }
     drop(rows);
+    if read_all {
+        read_the_rest(&task, &side).await?;
+    }
     let finished = sink.finish().await?;
 
     let metrics = since(&before, &plan.metrics(partition));
@@ -248,6 +254,19 @@ async fn compute(
         written.keep();
     }
     Ok(done)
+}
+
+/// What the plan left unread of the task's files: whether it did is the host's to see otherwise.
+async fn read_the_rest(task: &Assignment, side: &TaskSide) -> Result<(), TaskError> {
+    let mut leaves = Leaves::default();
+    if let Some(root) = &task.fragment.root {
+        leaves.gather(root)?;
+    }
+    for (id, scan) in leaves.scans {
+        let schema = boundary_schema(scan.schema.as_ref().ok_or(Check::Scan(id))?)?;
+        read_rest(&schema, &side.scan(id)?).await?;
+    }
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments)] // one place, one use
@@ -289,8 +308,13 @@ fn done(
         .collect();
     let crossed = &link.crossed;
     Ok(Done {
-        sealed_commit: seal_message(&session.key, &commit_identity, &commit.encode_to_vec())?.into(),
-        sealed_metrics: seal_message(&session.key, &metrics_identity, &TaskMetrics { nodes }.encode_to_vec())?.into(),
+        sealed_commit: seal_message(&session.key, &commit_identity, &padded(commit.encode_to_vec()))?.into(),
+        sealed_metrics: seal_message(
+            &session.key,
+            &metrics_identity,
+            &padded(TaskMetrics { nodes }.encode_to_vec()),
+        )?
+        .into(),
         counters: Some(Counters {
             // The message that carries these counts is one more.
             crossings: crossed.messages.load(Ordering::Relaxed) + 1,

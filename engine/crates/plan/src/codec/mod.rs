@@ -1,7 +1,8 @@
 //! One frame's payload: a record batch without its schema, which both ends know from the fragment.
 //!
 //! ```text
-//! codec u8 (0 plain, 1 LZ4 block) ‖ 0 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖ fixed part ‖ text part
+//! codec u8 (0 plain, 1 LZ4 block, 2 no batch) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖
+//! stored u32 LE ‖ fixed part ‖ text part (`stored` bytes) ‖ zeros, if padded
 //! ```
 //! The fixed part has, column after column, what [`fixed`] describes: a validity bitmap if there are NULLs, then bits, numbers
 //! in as few bytes as their range needs, or the lengths of strings. The text part has the bytes of all strings, column after
@@ -25,9 +26,11 @@ use bytes::Bytes;
 
 use self::fixed::{Reader, read_column, write_column};
 
-const HEADER: usize = 16;
+/// Bytes of a payload's header, and so of the shortest padded one.
+pub const HEADER: usize = 20;
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
+const NOTHING: u8 = 2;
 /// Batches that take more than this in memory are refused by both ends: a frame holds 64 MiB at most.
 pub const MAX_BODY: usize = 1 << 30;
 /// Texts below this are not worth a call into the compressor.
@@ -89,16 +92,19 @@ impl Encoder {
         }
         let fixed = length(out.len() - start - HEADER)?;
         let text = length(self.text.len())?;
+        let at = out.len();
         let codec = self.append_text(out);
+        let stored = length(out.len() - at)?;
 
-        let header = [
-            [codec, 0, 0, 0],
-            length(rows)?.to_le_bytes(),
-            fixed.to_le_bytes(),
-            text.to_le_bytes(),
-        ];
-        if let Some(place) = out.get_mut(start..start + HEADER) {
-            place.copy_from_slice(header.as_flattened());
+        let lengths = [length(rows)?, fixed, text, stored].map(u32::to_le_bytes);
+        if let Some((head, rest)) = out
+            .get_mut(start..)
+            .and_then(|payload| payload.split_first_chunk_mut::<4>())
+        {
+            *head = [codec, 0, 0, 0];
+            for (place, length) in rest.as_chunks_mut::<4>().0.iter_mut().zip(lengths) {
+                *place = length;
+            }
         }
         Ok(())
     }
@@ -126,27 +132,68 @@ pub fn encode_batch(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), CodecE
     Encoder::default().encode(std::slice::from_ref(batch), out)
 }
 
-/// Decodes one whole payload. Every length is checked against the bytes at hand, or against the stated bound, before
+/// Makes the payload that begins at `start` of `out` so long, if it is shorter. One without any bytes becomes one without a batch.
+pub fn pad(out: &mut Vec<u8>, start: usize, length: usize) {
+    if out.len() == start {
+        out.push(NOTHING);
+        out.resize(start + HEADER, 0);
+    }
+    if let Some(padded) = out.get_mut(start + 1) {
+        *padded = 1;
+    }
+    out.resize(out.len().max(start + length), 0);
+}
+
+/// Decodes one whole payload: a batch, or none. Every length is checked against the bytes at hand, or against the stated bound, before
 /// anything of that size is allocated.
-pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<RecordBatch, CodecError> {
+pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<Option<RecordBatch>, CodecError> {
+    if payload.is_empty() {
+        return Ok(None);
+    }
     let Some((header, rest)) = payload.split_first_chunk::<HEADER>() else {
         return Err(CodecError::Truncated);
     };
-    let [codec, 0, 0, 0, a, b, c, d, e, f, g, h, i, j, k, l] = *header else {
+    let [
+        codec,
+        padded @ (0 | 1),
+        0,
+        0,
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        i,
+        j,
+        k,
+        l,
+        m,
+        n,
+        o,
+        p,
+    ] = *header
+    else {
         return Err(CodecError::Header);
     };
     let rows = stated(u32::from_le_bytes([a, b, c, d]))?;
     let fixed = stated(u32::from_le_bytes([e, f, g, h]))?;
     let text_length = stated(u32::from_le_bytes([i, j, k, l]))?;
+    let stored = stated(u32::from_le_bytes([m, n, o, p]))?;
     if rows > MAX_ROWS || text_length > MAX_BODY {
         return Err(CodecError::TooLarge);
     }
-    let (fixed, stored) = rest.split_at_checked(fixed).ok_or(CodecError::Truncated)?;
+    let (fixed, rest) = rest.split_at_checked(fixed).ok_or(CodecError::Truncated)?;
+    let (stored, padding) = rest.split_at_checked(stored).ok_or(CodecError::Truncated)?;
+    if padded == 0 && !padding.is_empty() {
+        return Err(CodecError::Trailing);
+    }
     let unpacked;
     let text = match codec {
-        PLAIN if stored.len() < text_length => return Err(CodecError::Truncated),
-        PLAIN if stored.len() > text_length => return Err(CodecError::Trailing),
-        PLAIN => stored,
+        NOTHING if fixed.is_empty() && stored.is_empty() => return Ok(None),
+        PLAIN if stored.len() == text_length => stored,
         // An LZ4 sequence of n bytes unpacks to less than 256 n.
         LZ4 if text_length / 256 > stored.len() => return Err(CodecError::TooLarge),
         LZ4 => {
@@ -169,11 +216,8 @@ pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<RecordBatch, C
         .collect::<Result<Vec<ArrayRef>, CodecError>>()?;
     reader.end()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(
-        Arc::clone(schema),
-        columns,
-        &options,
-    )?)
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+    Ok(Some(batch))
 }
 
 fn length(length: usize) -> Result<u32, CodecError> {

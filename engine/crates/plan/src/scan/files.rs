@@ -63,7 +63,7 @@ fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFil
         }))
 }
 
-fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
+pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
     let groups = usize::try_from(slice.first_row_group)
         .and_then(|first| Ok(first..usize::try_from(slice.end_row_group)?))
         .map_err(|_| exec_datafusion_err!("row groups of a slice are out of range"))?;

@@ -8,6 +8,7 @@
 mod files;
 mod footers;
 mod reader;
+mod whole;
 
 use std::{fmt, sync::Arc};
 
@@ -38,6 +39,7 @@ use crate::{
 };
 pub use footers::FooterCache;
 use reader::SealedReaders;
+pub use whole::{BytesSeen, read_rest};
 
 /// Leaf that reads a task's file slices.
 #[derive(Debug)]
@@ -111,16 +113,18 @@ async fn open(
 ) -> Result<SendableRecordBatchStream> {
     let opened = files::open(&files, &schema).await?;
     let mut options = TableParquetOptions::default();
-    options.global.pushdown_filters = true;
+    // Where reading must not depend on data, the conditions are looked at only when the rows are here.
+    let prunes = files.whole.is_none();
+    options.global.pushdown_filters = prunes;
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
     // Only unverified inputs have INT96: instants, which Spark holds in microseconds.
     options.global.coerce_int96 = Some("us".to_owned());
     options.global.coerce_int96_tz = Some("UTC".to_owned());
     // The index of a column is sealed with the column's key, and the reader loads all columns' or none.
-    options.global.enable_page_index = pushed.is_some() && opened.all_keys;
+    options.global.enable_page_index = prunes && pushed.is_some() && opened.all_keys;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
-    if let Some(pushed) = &pushed {
+    if let Some(pushed) = pushed.as_ref().filter(|_| prunes) {
         source = source.with_predicate(Arc::clone(pushed));
     }
     let source = source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files)));
@@ -143,7 +147,7 @@ async fn open(
 
 /// Rows for which the condition is true.
 ///
-/// The Parquet reader has filtered already, but drops a filter that it cannot build with no more than a debug message.
+/// The Parquet reader has filtered already, if it may prune, but drops a filter that it cannot build with no more than a debug message.
 /// Looking again costs little, as most rows that come here pass.
 fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
     let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;

@@ -22,7 +22,7 @@ use parquet::{
     file::metadata::ParquetMetaData,
 };
 
-use super::files::external;
+use super::{files::external, whole::BytesSeen};
 use crate::io::ScanFiles;
 
 /// What a reader needs of a file; travels with it as an extension.
@@ -37,6 +37,7 @@ pub(super) struct SealedFile {
 pub(super) struct SealedReaders {
     store: Arc<dyn ObjectStore>,
     bytes_read: Arc<AtomicU64>,
+    whole: Option<Arc<BytesSeen>>,
 }
 
 impl SealedReaders {
@@ -44,6 +45,7 @@ impl SealedReaders {
         Self {
             store: Arc::clone(&task.store),
             bytes_read: Arc::clone(&task.bytes_read),
+            whole: task.whole.clone(),
         }
     }
 }
@@ -73,6 +75,7 @@ impl ParquetFileReaderFactory for SealedReaders {
             file,
             store: Arc::clone(&self.store),
             bytes_read: Arc::clone(&self.bytes_read),
+            whole: self.whole.clone(),
         }))
     }
 }
@@ -81,9 +84,16 @@ struct SealedReader {
     file: SealedFile,
     store: Arc<dyn ObjectStore>,
     bytes_read: Arc<AtomicU64>,
+    whole: Option<Arc<BytesSeen>>,
 }
 
 impl SealedReader {
+    fn note(&self, range: &Range<u64>) {
+        if let Some(seen) = &self.whole {
+            seen.note(&self.file.path, range);
+        }
+    }
+
     fn check(&self, range: &Range<u64>) -> parquet::errors::Result<()> {
         if range.start <= range.end && range.end <= self.file.size {
             Ok(())
@@ -97,6 +107,7 @@ impl AsyncFileReader for SealedReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
         async move {
             self.check(&range)?;
+            self.note(&range);
             read_range(self.store.as_ref(), &self.file.path, range, &self.bytes_read)
                 .await
                 .map_err(|error| ParquetError::External(Box::new(error)))
@@ -108,6 +119,7 @@ impl AsyncFileReader for SealedReader {
         async move {
             for range in &ranges {
                 self.check(range)?;
+                self.note(range);
             }
             let read = self
                 .store

@@ -11,8 +11,13 @@ use arrow::{
     datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
 };
 use bytes::Bytes;
-use coffer_plan::codec::{CodecError, Encoder, MAX_BODY, decode_batch, encode_batch};
+use coffer_plan::codec::{self, CodecError, Encoder, HEADER, MAX_BODY, encode_batch, pad};
 use proptest::prelude::*;
+
+/// A payload that has a batch.
+fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<RecordBatch, CodecError> {
+    codec::decode_batch(schema, payload).map(|batch| batch.expect("the payload has a batch"))
+}
 
 fn encode(batch: &RecordBatch) -> Vec<u8> {
     let mut out = vec![];
@@ -240,13 +245,14 @@ fn payloads_that_must_be_refused() {
         ("a", Arc::new(Int32Array::from(vec![Some(1), None, Some(300)]))),
         ("b", Arc::new(StringArray::from(vec!["x", "yz", ""]))),
     ]);
-    // 16 of the header; column a: flag, bitmap, width, base, 3 × 2; column b: flag, length, width, base, 3 × 1; text.
-    assert_eq!(encode(&plain).len(), 16 + 17 + 17 + 3);
-    let cases: [Case; 17] = [
-        ("empty", |p| p.clear(), |e| matches!(e, CodecError::Truncated)),
-        ("header_cut", |p| p.truncate(15), |e| matches!(e, CodecError::Truncated)),
+    // The header; column a: flag, bitmap, width, base, 3 × 2; column b: flag, length, width, base, 3 × 1; text.
+    assert_eq!(encode(&plain).len(), HEADER + 17 + 17 + 3);
+    let cases: [Case; 18] = [
+        ("header_cut", |p| p.truncate(19), |e| matches!(e, CodecError::Truncated)),
         ("codec_unknown", |p| p[0] = 2, |e| matches!(e, CodecError::Header)),
         ("reserved_set", |p| p[2] = 1, |e| matches!(e, CodecError::Header)),
+        ("padded_unknown", |p| p[1] = 2, |e| matches!(e, CodecError::Header)),
+        ("stored_shorter", |p| p[16] -= 1, |e| matches!(e, CodecError::Trailing)),
         ("rows_more", |p| p[4] += 1, |e| matches!(e, CodecError::Truncated)),
         (
             "rows_fewer",
@@ -276,22 +282,22 @@ fn payloads_that_must_be_refused() {
         ),
         (
             "validity_unknown",
-            |p| p[16] = 2,
+            |p| p[20] = 2,
             |e| matches!(e, CodecError::Layout("validity")),
         ),
         (
             "form_unknown",
-            |p| p[18] = 0x23,
+            |p| p[22] = 0x23,
             |e| matches!(e, CodecError::Layout("form")),
         ),
         (
             "type_wider",
-            |p| p[18] = 0x32,
+            |p| p[22] = 0x32,
             |e| matches!(e, CodecError::Layout("type")),
         ),
         (
             "text_length_wrong",
-            |p| p[34] = 2,
+            |p| p[38] = 2,
             |e| matches!(e, CodecError::Layout("text length")),
         ),
         (
@@ -314,7 +320,7 @@ fn a_negative_length_of_a_text_is_refused() {
     let texts = of(vec![("b", Arc::new(StringArray::from(vec!["x", "yz"])))]);
     let mut payload = encode(&texts);
     // Flag, length, width, then the base of the lengths.
-    payload[16 + 6..16 + 14].copy_from_slice(&(-1i64).to_le_bytes());
+    payload[HEADER + 6..HEADER + 14].copy_from_slice(&(-1i64).to_le_bytes());
     let error = decode_batch(&texts.schema(), Bytes::from(payload)).unwrap_err();
     assert!(matches!(error, CodecError::Layout("text length")), "{error}");
 }
@@ -349,6 +355,26 @@ fn packed_payloads_that_must_be_refused() {
         "lz4_more_than_it_can_hold"
     );
     assert!(matches!(spoil(limit + 1), CodecError::TooLarge), "lz4_above_the_limit");
+}
+
+#[test]
+fn padded_payloads_are_as_long_as_asked_and_mean_the_same() {
+    let schema = numbers(1).schema();
+    for length in [0, 1, 1000, 1 << 16] {
+        for batch in [numbers(3), numbers(5000)] {
+            let mut out = b"before".to_vec();
+            encode_batch(&batch, &mut out).unwrap();
+            let bare = out.len() - 6;
+            pad(&mut out, 6, length);
+            assert_eq!(out.len() - 6, length.max(bare));
+            assert_eq!(decode_batch(&schema, Bytes::from(out.split_off(6))).unwrap(), batch);
+        }
+        let mut nothing = Vec::new();
+        pad(&mut nothing, 0, length);
+        assert_eq!(nothing.len(), length.max(HEADER));
+        assert!(codec::decode_batch(&schema, Bytes::from(nothing)).unwrap().is_none());
+    }
+    assert!(codec::decode_batch(&schema, Bytes::new()).unwrap().is_none());
 }
 
 #[test]
@@ -405,13 +431,13 @@ proptest! {
         let mut payload = encode(&batch);
         let index = at.index(payload.len());
         payload[index] = value;
-        let _ = decode_batch(&batch.schema(), Bytes::from(payload.clone()));
+        let _ = codec::decode_batch(&batch.schema(), Bytes::from(payload.clone()));
         payload.truncate(cut.index(payload.len() + 1));
-        let _ = decode_batch(&batch.schema(), Bytes::from(payload));
+        let _ = codec::decode_batch(&batch.schema(), Bytes::from(payload));
     }
 
     #[test]
     fn noise_never_panics(payload in prop::collection::vec(any::<u8>(), 0..300)) {
-        let _ = decode_batch(&numbers(1).schema(), Bytes::from(payload));
+        let _ = codec::decode_batch(&numbers(1).schema(), Bytes::from(payload));
     }
 }

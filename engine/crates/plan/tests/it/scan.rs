@@ -13,7 +13,7 @@ use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use coffer_keys::{ColumnId, KekSet, TableId, TableKey};
-use coffer_plan::{FooterCache, ScanFiles};
+use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
 use coffer_proto::{
     plan::{Expr, Fragment, Scan, Schema, TypeId, literal::Value, node::Op},
     wire::FileSlice,
@@ -129,6 +129,7 @@ impl Table {
             footers: Arc::new(FooterCache::default()),
             store: Arc::new(LocalFileSystem::new()),
             bytes_read: Arc::new(AtomicU64::new(0)),
+            whole: None,
         }
     }
 }
@@ -235,6 +236,32 @@ async fn pushed_conjuncts_prune_and_are_exact() {
     .await
     .unwrap();
     assert_eq!(none.num_rows(), 0);
+}
+
+/// Bytes of storage that a scan reads which must not show what its rows are.
+async fn whole(table: &Table, pushed: Option<Vec<Expr>>) -> u64 {
+    let mut files = table.files(vec![table.slice(0, 10)], 1..=5);
+    files.whole = Some(Arc::default());
+    if let Some(pushed) = pushed {
+        let hidden = read(files.clone(), &wanted(), pushed.clone()).await.unwrap();
+        let open = table.files(vec![table.slice(0, 10)], 1..=5);
+        assert_eq!(body(&hidden), body(&read(open, &wanted(), pushed).await.unwrap()));
+    }
+    read_rest(&boundary_schema(&wanted()).unwrap(), &files).await.unwrap();
+    files.bytes_read.load(Ordering::Relaxed)
+}
+
+#[tokio::test]
+async fn what_is_read_whole_does_not_depend_on_the_rows() {
+    let table = table();
+    let all = whole(&table, Some(vec![])).await;
+    assert_eq!(whole(&table, Some(vec![at_least(1, 995)])).await, all);
+    assert_eq!(whole(&table, Some(vec![at_least(1, 5000)])).await, all);
+    // Nor on whether the plan took any of them.
+    assert_eq!(whole(&table, None).await, all);
+    let pruned = table.files(vec![table.slice(0, 10)], 1..=5);
+    read(pruned.clone(), &wanted(), vec![at_least(1, 995)]).await.unwrap();
+    assert!(pruned.bytes_read.load(Ordering::Relaxed) < all);
 }
 
 #[tokio::test]

@@ -125,6 +125,7 @@ pub(crate) fn fragment(root: Node, output: Schema) -> Fragment {
         root: Some(root),
         sink: Some(sink),
         output: Some(output),
+        hiding: None,
     }
 }
 

@@ -8,6 +8,7 @@ use coffer_sealing::StreamSealer;
 use super::{
     SinkError,
     frames::{StreamWriter, rows_per_frame, size_of},
+    padding::Padding,
 };
 use crate::task::out::Out;
 
@@ -23,12 +24,12 @@ pub(crate) struct DirectSink {
 }
 
 impl DirectSink {
-    pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef) -> Self {
+    pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef, padding: Padding) -> Self {
         let coalescer = (!schema.fields().is_empty())
             .then(|| BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2)));
         Self {
             out,
-            stream: StreamWriter::new(sealer),
+            stream: StreamWriter::new(sealer, padding),
             encoder: Encoder::default(),
             coalescer,
         }

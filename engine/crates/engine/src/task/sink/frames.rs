@@ -1,10 +1,12 @@
 //! How rows become frames, and what the commit record says of them.
 
 use arrow::array::{Array, RecordBatch};
-use coffer_plan::codec::{CodecError, Encoder};
+use coffer_plan::codec::{CodecError, Encoder, pad};
 use coffer_proto::wire::StreamCount;
-use coffer_sealing::StreamSealer;
+use coffer_sealing::{StreamSealer, frame::OVERHEAD};
 use thiserror::Error;
+
+use super::padding::Padding;
 
 /// Unpacked bytes that a frame aims at.
 const FRAME_BYTES: usize = 1 << 20;
@@ -27,18 +29,25 @@ pub enum FrameError {
 /// Seals one stream and counts what it seals.
 pub(crate) struct StreamWriter {
     sealer: StreamSealer,
+    padding: Padding,
     rows: u64,
     bytes: u64,
     begun: bool,
+    /// Of its frames so far.
+    length: usize,
+    longest: usize,
 }
 
 impl StreamWriter {
-    pub(crate) fn new(sealer: StreamSealer) -> Self {
+    pub(crate) fn new(sealer: StreamSealer, padding: Padding) -> Self {
         Self {
             sealer,
+            padding,
             rows: 0,
             bytes: 0,
             begun: false,
+            length: 0,
+            longest: 0,
         }
     }
 
@@ -55,15 +64,50 @@ impl StreamWriter {
             self.sealer.preamble(out);
             self.begun = true;
         }
-        if batches.is_empty() {
-            return Ok(self.sealer.seal(&[], last, out)?);
-        }
         for batch in batches {
             self.rows += batch.num_rows() as u64;
             self.bytes += size_of(batch) as u64;
         }
-        self.sealer
-            .seal_with(last, out, |out| encoder.encode(batches, out).map_err(FrameError::from))
+        let fills = self.padding == Padding::PowersOfTwo;
+        if !batches.is_empty() || !fills {
+            self.frame(last && !fills, 0, out, |out| {
+                if batches.is_empty() {
+                    return Ok(());
+                }
+                encoder.encode(batches, out)
+            })?;
+        }
+        if last && fills {
+            let mut fillers = self.padding.fillers(self.length, self.longest).peekable();
+            while let Some(filler) = fillers.next() {
+                self.frame(fillers.peek().is_none(), filler, out, |_| Ok(()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(
+        &mut self,
+        last: bool,
+        least: usize,
+        out: &mut Vec<u8>,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,
+    ) -> Result<(), FrameError> {
+        let before = out.len();
+        let (padding, longest) = (self.padding, self.longest);
+        self.sealer.seal_with(last, out, |out| {
+            let start = out.len();
+            fill(out)?;
+            if padding != Padding::None {
+                let length = padding.frame((out.len() - start + OVERHEAD).max(least), longest);
+                pad(out, start, length.saturating_sub(OVERHEAD));
+            }
+            Ok::<_, FrameError>(())
+        })?;
+        let length = out.len() - before;
+        self.length += length;
+        self.longest = self.longest.max(length);
+        Ok(())
     }
 
     pub(crate) fn count(&self) -> StreamCount {

@@ -2,6 +2,7 @@
 
 mod direct;
 mod frames;
+mod padding;
 mod select;
 mod shuffle;
 mod write;

@@ -16,7 +16,7 @@ use coffer_proto::{
 use coffer_sealing::{Attempt, StreamTarget};
 use datafusion_execution::memory_pool::MemoryConsumer;
 
-use super::{DirectSink, ShuffleSink, SinkError, WriteSink, Written};
+use super::{DirectSink, ShuffleSink, SinkError, WriteSink, Written, padding::Padding};
 use crate::{
     enclave::Enclave,
     session::Session,
@@ -49,6 +49,7 @@ impl TaskSink {
     ) -> Result<Self, TaskError> {
         let out = Out::new(Arc::clone(link));
         let schema = output(&task.fragment)?;
+        let padding = Padding::of(&task.fragment)?;
         let kind = task
             .fragment
             .sink
@@ -60,6 +61,7 @@ impl TaskSink {
                 out,
                 attempt.sealer(target)?,
                 Arc::clone(&schema),
+                padding,
             )))
         };
         match kind {
@@ -68,7 +70,7 @@ impl TaskSink {
                 let partition = task.place.partition.0;
                 let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
                 let sealer = attempt.sealer(StreamTarget::Sample)?;
-                let direct = DirectSink::new(out, sealer, sampler.schema());
+                let direct = DirectSink::new(out, sealer, sampler.schema(), padding);
                 Ok(Self::Sample(direct, Box::new(sampler)))
             }
             sink::Kind::Broadcast(_) => direct(out, StreamTarget::Broadcast, attempt),
@@ -100,7 +102,7 @@ impl TaskSink {
                 let reservation = MemoryConsumer::new("exchange")
                     .with_can_spill(true)
                     .register(&enclave.runtime().memory_pool);
-                let sink = ShuffleSink::new(out, sealers, reservation, enclave.spill());
+                let sink = ShuffleSink::new(out, sealers, padding, reservation, enclave.spill());
                 Ok(Self::Shuffle(sink, partitioner))
             }
         }

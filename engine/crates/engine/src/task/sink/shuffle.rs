@@ -18,6 +18,7 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use super::{
     SinkError,
     frames::{StreamWriter, rows_per_frame, size_of},
+    padding::Padding,
 };
 use crate::{
     spill::{Extent, Scratch, SpillFolder},
@@ -58,13 +59,14 @@ impl ShuffleSink {
     pub(crate) fn new(
         out: Out,
         sealers: Vec<StreamSealer>,
+        padding: Padding,
         reservation: MemoryReservation,
         folder: Arc<SpillFolder>,
     ) -> Self {
         let targets = sealers
             .into_iter()
             .map(|sealer| Target {
-                stream: StreamWriter::new(sealer),
+                stream: StreamWriter::new(sealer, padding),
                 spilled: Vec::new(),
                 sealed: Vec::new(),
             })

@@ -15,6 +15,11 @@ object CofferConf {
   val ALLOW_CLASSES = "spark.coffer.driver.allowClasses"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
+  /** Of a session: see [[Hiding]]. */
+  val PAD = "spark.coffer.pad"
+  val PAD_BYTES = "spark.coffer.pad.bytes"
+  val PRUNE = "spark.coffer.prune"
+
   /** What the driver's plugin hands to its executors' plugin at start. */
   val APPLICATION = "application"
   val OWNER_KEY = "ownerKey"

@@ -13,7 +13,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.{CofferQuery, Hiding}
 import org.apache.spark.sql.coffer.plan.Fragments
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted}
 import org.apache.spark.sql.errors.QueryExecutionErrors
@@ -139,7 +139,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
   override def runtimeStatistics: Statistics = {
     val accepted = sealedBroadcast().accepted
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
-    Statistics(BigInt(math.max(1L, bytes)), Some(BigInt(accepted.getRows)))
+    val hiding = Hiding.of(conf)
+    Statistics(BigInt(hiding.size(bytes)), hiding.rows(accepted.getRows))
   }
 
   override protected def doPrepare(): Unit = relationFuture

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GetStructField, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery, Hiding}
 import org.apache.spark.sql.coffer.plan.Context
 import org.apache.spark.sql.coffer.proto.wire.NodeMetrics
 import org.apache.spark.sql.execution._
@@ -81,7 +81,7 @@ case class CofferFragmentExec(
   private[exec] def count(counted: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] =
     operatorMetrics.count(counted, nodes, ran)
 
-  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known)
+  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known, Hiding.of(conf))
 
   def layout: Vector[Part] = resolver.layout(template)
 

@@ -13,7 +13,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery, Hiding}
 import org.apache.spark.sql.coffer.plan.{Fragments, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted, PickBounds, TaskResult}
 import org.apache.spark.sql.coffer.task._
@@ -181,7 +181,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   /** Sizes from sealed commits, not from what executors report; and none of them empty, or AQE would skip a partition. */
   private def statistics(shuffle: SealedShuffle, execution: String): MapOutputStatistics = {
     val accepted = shuffle.accepted()
-    val sizes = accepted.getBytesByReduceList.asScala.map(b => math.max(1L, b.longValue)).toArray
+    val sizes = accepted.getBytesByReduceList.asScala.map(b => hiding.size(b.longValue)).toArray
     if (sizes.length != numPartitions) throw new CofferException(
       "COFFER_CLIENT_PROTOCOL",
       s"the client engine told sizes of ${sizes.length} of $numPartitions partitions",
@@ -201,10 +201,12 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
 
   override def getShuffleRDD(partitionSpecs: Array[ShufflePartitionSpec]): RDD[_] = throw CofferFragmentExec.noRows
 
+  private def hiding: Hiding = Hiding.of(conf)
+
   override def runtimeStatistics: Statistics = {
     val accepted = sealedShuffle.known()
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
-    Statistics(BigInt(math.max(1L, bytes)), Some(BigInt(accepted.getRows)))
+    Statistics(BigInt(hiding.size(bytes)), hiding.rows(accepted.getRows))
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

@@ -127,9 +127,9 @@ object Fragments {
         .setRoot(relation.node)
         .setSink(sink)
         .setOutput(schema)
-        .build()
+      translation.context.hiding.message.foreach(fragment.setHiding)
       new TranslatedFragment(
-        fragment,
+        fragment.build(),
         relation.output,
         translation.boundScans,
         translation.boundInputs,

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.plan
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSeq, Expression, ExprId}
+import org.apache.spark.sql.coffer.Hiding
 import org.apache.spark.sql.coffer.proto.plan.{Expr, Node}
 import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 
@@ -15,7 +16,8 @@ final case class Context(
      */
     subqueryId: (ScalarSubquery, Int) => Int,
     /** Puts their values in the place of subqueries, for what is done at home once they are known. */
-    known: Expression => Expression = identity)
+    known: Expression => Expression = identity,
+    hiding: Hiding = Hiding.nothing)
 
 /** A scan of a fragment: `scan_id` in the IR and its leaf. */
 final case class BoundScan(id: Int, leaf: ScanLeaf)

@@ -1,0 +1,67 @@
+//! Reading that does not depend on what is read: every row group and page of a scan's columns, whatever its rows are and whatever
+//! the plan makes of them.
+//!
+//! The scan then prunes nothing ([`super::ScanExec`]); and what a plan left unread, because a limit was reached or one side of a join was
+//! empty, is read by [`read_rest`] when the plan is done.
+
+use std::{collections::HashMap, ops::Range};
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Result;
+use object_store::path::Path;
+use parking_lot::Mutex;
+
+use super::{
+    files,
+    reader::{SealedFile, read_range},
+};
+use crate::io::ScanFiles;
+
+/// Which bytes of storage a scan has read, by file.
+#[derive(Debug, Default)]
+pub struct BytesSeen(Mutex<HashMap<Path, Vec<Range<u64>>>>);
+
+impl BytesSeen {
+    pub(super) fn note(&self, path: &Path, range: &Range<u64>) {
+        let mut files = self.0.lock();
+        files.entry(path.clone()).or_default().push(range.clone());
+    }
+
+    fn has(&self, path: &Path, range: &Range<u64>) -> bool {
+        let files = self.0.lock();
+        files.get(path).is_some_and(|seen| {
+            seen.iter()
+                .any(|seen| seen.start <= range.start && range.end <= seen.end)
+        })
+    }
+}
+
+/// Reads the column chunks of a task's scan that it has not read, row group by row group, and drops them. `schema` has the columns
+/// of the scan. Does nothing for a scan that may prune.
+pub async fn read_rest(schema: &SchemaRef, task: &ScanFiles) -> Result<()> {
+    let Some(seen) = &task.whole else {
+        return Ok(());
+    };
+    for (slice, opened) in task.slices.iter().zip(files::open(task, schema).await?.files) {
+        let Some(file) = opened.extension::<SealedFile>() else {
+            continue;
+        };
+        let groups = files::row_groups(slice, &file.metadata)?;
+        for group in file.metadata.row_groups().iter().take(groups.end).skip(groups.start) {
+            for column in group.columns() {
+                if schema
+                    .column_with_name(column.column_path().string().as_str())
+                    .is_none()
+                {
+                    continue;
+                }
+                let (start, length) = column.byte_range();
+                let range = start..start.saturating_add(length).min(file.size);
+                if !seen.has(&file.path, &range) {
+                    read_range(task.store.as_ref(), &file.path, range, &task.bytes_read).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -81,9 +81,9 @@ class Driver:
         """Runs a query and fetches all rows; `seconds` covers planning, run and fetch."""
         return Answer.from_json(self._ask({"op": "query", "sql": sql, "conf": conf or {}}))
 
-    def timed(self, sql: str) -> dict[str, Any]:
+    def timed(self, sql: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
         """As `query`, with `counters` and `milliseconds` beside the answer: see `QueryProfile` of the plugin."""
-        return self._ask({"op": "query", "sql": sql, "conf": {}})
+        return self._ask({"op": "query", "sql": sql, "conf": conf or {}})
 
     def run(self, code: str, **names: Any) -> Any:
         """Executes Python with `spark`, and `names`, at hand; returns the value it left in `result`, as JSON has it."""

@@ -59,5 +59,5 @@ object Hiding {
   }
 
   private def unknown(key: String, value: String, known: String): CofferException =
-    new CofferException("COFFER_SETTING", s"$key is '$value'", s"set it to $known")
+    new CofferException("COFFER_CONF", s"$key is '$value'", s"set it to $known")
 }

@@ -58,7 +58,8 @@ class Judgement:
 
 class Arena:
     """One Spark application under attack. `kind`: local mode, where driver and executor are one JVM, or a cluster of two
-    workers on loopback. `scale`: TPC-H's. `only`: names of the questions that are asked, all by default."""
+    workers on loopback. `scale`: TPC-H's. `only`: names of the questions that are asked, all by default. `like`: an arena
+    whose owner, tables and questions this one takes over."""
 
     def __init__(
         self,
@@ -69,14 +70,15 @@ class Arena:
         only: frozenset[str] | None = None,
         profiles: tuple[str, ...] = tuple(PROFILES),
         hangs: float = HANGS,
+        like: Arena | None = None,
     ) -> None:
         self.folder = folder
         self.kind = kind
         self.hangs = hangs
         folder.mkdir(parents=True, exist_ok=True)
-        self.plain: dict[str, Path] = tpch.data(scale)
-        self.owner = Owner.create(folder / "trusted")
-        self.sealed: dict[str, Path] = self.owner.encrypt(self.plain, folder / "sealed")
+        self.plain: dict[str, Path] = like.plain if like else tpch.data(scale)
+        self.owner = like.owner if like else Owner.create(folder / "trusted")
+        self.sealed: dict[str, Path] = like.sealed if like else self.owner.encrypt(self.plain, folder / "sealed")
         self.saboteur = Saboteurs()
         self.restarts = 0
         self._tables = count()
@@ -85,7 +87,7 @@ class Arena:
         self._cluster: Cluster | None = None
         self.driver: Driver
         try:
-            self._questions = self._answered(only, profiles)
+            self._questions = like._questions if like else self._answered(only, profiles)
             self._start()
         except BaseException:
             self.stop()

@@ -35,8 +35,11 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="coffer-attack-", dir=arguments.folder))
 
+    made: list[Arena] = []
+
     def arena(kind: Kind) -> Arena:
-        return Arena(folder / kind, kind=kind, scale=arguments.scale)
+        made.append(Arena(folder / kind, kind=kind, scale=arguments.scale, like=made[0] if made else None))
+        return made[-1]
 
     try:
         live = arguments.runs if arguments.live is None else arguments.live

@@ -1,4 +1,5 @@
-//! Two engines' answers to tasks of one stage, exchanged: each saboteur leaves its own in the common folder, and waits for another's.
+//! Two engines' answers to tasks of one stage, exchanged: each saboteur leaves its own in the common folder, and takes
+//! another's that is there, or comes soon.
 
 use std::{
     fs,
@@ -17,8 +18,8 @@ use crate::{
     relay::Exchange,
 };
 
-/// How long the other may take. Both engines run tasks of one stage at the same time, or none will come.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the other may take. Not every stage has tasks on both engines.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Through files of this folder.
 #[must_use]

@@ -145,9 +145,11 @@ impl Hands {
         });
     }
 
-    /// Whether this task's answer is to be changed for another engine's.
+    /// Whether this task's answer is to be changed for another engine's, if one is at hand. Asked until it was.
     pub(crate) fn exchange(&self) -> bool {
-        self.due(|lie| matches!(lie, Lie::Exchange).then_some(())).is_some()
+        let state = self.lock();
+        let armed = state.armed.as_ref();
+        armed.is_some_and(|armed| matches!(armed.lie, Lie::Exchange) && armed.told.what.is_none())
     }
 
     /// Notes that it was.

@@ -111,7 +111,7 @@ class Arena:
         that failed raises its error, after the table was found to be as it was before."""
         if not question.writes:
             return self.within(lambda: self.driver.query(question.sql, question.conf))
-        table = f"written_{next(self._tables)}"
+        table = f"written_{self.kind}_{next(self._tables)}"
         back = questions.read_back(table)
         for command in question.before:
             self.within(lambda command=command: self.driver.query(command.format(table=table)))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from coffer_security.attack.arena import Arena, Kind
-from coffer_security.attack.mutation import Mutation
+from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.report import Report, Row
 
 # Tries without a place to apply it after which a mutation is given up.
@@ -79,7 +79,12 @@ class Campaign:
     def _once(self, arena: Arena, mutation: Mutation, row: Row) -> None:
         rng = random.Random(f"{self._seed}/{mutation.name}/{row.tried}")
         started = time.monotonic()
-        outcome = mutation.attempt(arena, rng)
+        try:
+            outcome = mutation.attempt(arena, rng)
+        except Exception as error:
+            # The harness's own failure: a long run goes on, but does not end well.
+            outcome = Outcome(False, "wrong", "harness", f"try {row.tried}: {error!r}")
+            arena.restart()
         row.add(outcome, time.monotonic() - started)
         if outcome.verdict == "wrong":
             self._say(f"WRONG {mutation.name}: {outcome.check}: {outcome.detail}")

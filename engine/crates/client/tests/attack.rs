@@ -97,8 +97,11 @@ fn every_lie_is_detected_or_harmless() {
     }
     let findings: Vec<&String> = counts.values().flat_map(|count| &count.findings).collect();
     assert!(findings.is_empty(), "{findings:#?}");
-    let idle: Vec<_> = counts.iter().filter(|(_, count)| count.applied == 0).collect();
-    let idle: Vec<_> = idle.into_iter().map(|(name, _)| *name).collect();
+    let idle: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| count.applied == 0)
+        .map(|(name, _)| *name)
+        .collect();
     assert!(idle.is_empty(), "never told: {idle:?}");
 }
 

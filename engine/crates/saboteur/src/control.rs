@@ -61,14 +61,19 @@ impl Control {
             }
         }
         let mine = self.folder.join(format!("{}.boot", process::id()));
-        if fs::rename(self.folder.join("boot.json"), &mine).is_ok() {
-            if let Some(order) = fs::read(&mine)
-                .ok()
-                .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            {
-                self.obey(&order);
-            }
+        if fs::rename(self.folder.join("boot.json"), &mine).is_ok()
+            && let Ok(bytes) = fs::read(&mine)
+            && let Ok(order) = serde_json::from_slice(&bytes)
+        {
+            self.obey(&order);
         }
+    }
+
+    /// Leaves a file for others, whole or not at all; without it they only know less.
+    fn leave(&self, extension: &str, bytes: &[u8]) {
+        let path = self.folder.join(format!("{}.{extension}", process::id()));
+        let unfinished = path.with_extension("unfinished");
+        let _ = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
     }
 
     fn socket(&self) -> PathBuf {
@@ -142,11 +147,10 @@ impl Control {
         self.engine.kill();
         let told = self.relay.hands.disarm();
         let told = json!({ "what": told.what, "seen": told.seen }).to_string();
-        let _ = fs::write(self.folder.join(format!("{}.told", process::id())), told);
+        self.leave("told", told.as_bytes());
         let evidence = self.relay.hands.past(|past| past.evidence.last().cloned());
         if let Some(evidence) = evidence {
-            let path = self.folder.join(format!("{}.evidence", process::id()));
-            let _ = fs::write(path, evidence.encode_to_vec());
+            self.leave("evidence", &evidence.encode_to_vec());
         }
         let _ = fs::remove_file(self.socket());
         process::exit(0)

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader},
-    path::PathBuf,
+    path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -18,7 +18,7 @@ pub struct Engine {
 
 impl Engine {
     /// Starts `program` with these arguments. Gives the engine, and its standard output with its ready line not yet read.
-    pub fn start(program: &PathBuf, arguments: &[OsString]) -> io::Result<(Self, BufReader<ChildStdout>)> {
+    pub fn start(program: &Path, arguments: &[OsString]) -> io::Result<(Self, BufReader<ChildStdout>)> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())

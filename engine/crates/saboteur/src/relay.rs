@@ -205,20 +205,20 @@ impl Conversation {
             inputs: task.true_inputs,
             outcome: outcome.clone(),
         };
-        if outcome.done().is_some() && hands.twice() {
-            if let Ok(second) = again(&self.relay, &true_task) {
-                if second.done().is_some() {
-                    hands.of_both(&mut outcome, &second, &truth);
-                }
-            }
+        if outcome.done().is_some()
+            && hands.twice()
+            && let Ok(second) = again(&self.relay, &true_task)
+            && second.done().is_some()
+        {
+            hands.of_both(&mut outcome, &second, &truth);
         }
-        if let Some(exchange) = self.relay.exchange.clone().filter(|_| outcome.done().is_some()) {
-            if hands.exchange() {
-                if let Some((with, theirs)) = exchange(&truth, &outcome) {
-                    outcome = theirs;
-                    hands.exchanged(&with, &truth);
-                }
-            }
+        if outcome.done().is_some()
+            && hands.exchange()
+            && let Some(exchange) = &self.relay.exchange
+            && let Some((with, theirs)) = exchange(&truth, &outcome)
+        {
+            outcome = theirs;
+            hands.exchanged(&with, &truth);
         }
         hands.outcome(&mut outcome, &truth);
         // Kept before the executor goes on: the next task may want to replay it.
@@ -240,12 +240,12 @@ impl Conversation {
         }
         let due = task.piece(asked);
         // At an input's true end some lies would be none.
-        if due.is(TaskMessage::In) {
-            if let Some(said) = self.relay.hands.midway(asked, start) {
-                self.say(&said)?;
-                if !said.then_answer {
-                    return Ok(());
-                }
+        if due.is(TaskMessage::In)
+            && let Some(said) = self.relay.hands.midway(asked, start)
+        {
+            self.say(&said)?;
+            if !said.then_answer {
+                return Ok(());
             }
         }
         write(&mut self.back, &due)

@@ -13,14 +13,17 @@ pub(super) const CHECKS: &[Check] = &[
         why: "the web UI and its REST API show every query's text and plan with its literals, to executors too",
         set: "spark.ui.enabled false, or spark.ui.filters with a filter that asks for a login, and spark.acls.enable true",
         find: |p| {
-            let port = p.get("spark.ui.port").unwrap_or("4040");
+            let port = match p.get("spark.ui.port") {
+                Some("0") => "its port".to_owned(),
+                port => format!("port {}", port.unwrap_or("4040")),
+            };
             let told = match &p.running {
                 Some(running) => format!("; it has told this program of {} queries", running.queries),
                 None => String::new(),
             };
             found(
                 shown(p) && p.get("spark.ui.filters").is_none(),
-                format!("anyone who reaches port {port} sees the driver's web UI{told}"),
+                format!("anyone who reaches {port} sees the driver's web UI{told}"),
             )
         },
     },

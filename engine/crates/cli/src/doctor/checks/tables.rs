@@ -66,8 +66,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "plain-by-default",
         severity: Low,
-        why: "CREATE TABLE without USING, and save() without format(), make plain files",
-        set: "spark.sql.sources.default coffer",
+        why: "save() without format() and CREATE TABLE without USING make plain files of plain rows; of sealed rows they are refused",
+        set: "spark.sql.sources.default coffer, and USING coffer in CREATE TABLE",
         find: |p| {
             let source = p.get("spark.sql.sources.default").unwrap_or("parquet");
             found(

@@ -2,7 +2,7 @@
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
 # make test    every test: Rust, Scala, Python; and the formatters as checks
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
-# make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run
+# make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
 # make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
@@ -58,7 +58,7 @@ bench: build
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
 
 attack: build
-	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED))
+	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))
 
 leaks: build
 	security/run leaks $(if $(JSON),--json $(JSON))

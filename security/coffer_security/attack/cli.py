@@ -16,6 +16,8 @@ from coffer_security.attack.arena import Arena, Kind
 from coffer_security.attack.orchestrator import Campaign
 from coffer_security.attack.report import Report
 
+_LIVE_PERCENT = 30  # of the runs go through Spark, the rest below it
+
 
 def main(argv: list[str]) -> int:
     """0 when nothing went wrong and every mutation was applied at least once; else 1."""
@@ -32,6 +34,8 @@ def main(argv: list[str]) -> int:
             print(f"{mutation.name:40} {' '.join(sorted(mutation.needs))}")
         return 0
 
+    share = arguments.runs if arguments.only else arguments.runs * _LIVE_PERCENT // 100
+    live = share if arguments.live is None else arguments.live
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="coffer-attack-", dir=arguments.folder))
 
@@ -42,7 +46,6 @@ def main(argv: list[str]) -> int:
         return made[-1]
 
     try:
-        live = arguments.runs if arguments.live is None else arguments.live
         report = Campaign(mutations, arena, seed=arguments.seed).until(live, arguments.seconds)
     finally:
         if not arguments.keep:
@@ -69,7 +72,7 @@ def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> Non
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="security/run attack", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="applied runs in all (default: %(default)s)")
-    parser.add_argument("--live", type=int, help="so many of them through Spark, the rest below it (default: all)")
+    parser.add_argument("--live", type=int, help="so many of them through Spark, the rest below it (default: 30 of 100)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
     parser.add_argument("--seed", type=int, default=secrets.randbits(32), help="of all that is drawn (default: a new one)")
     parser.add_argument("--only", help="these mutations, comma-separated")

@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from coffer.workload import tpch
 from coffer.workload.answers import Answer, difference
 from coffer.workload.cluster import Cluster
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import questions
+from coffer_security.attack import hostile, questions
 from coffer_security.attack.judge import DEFECTS, named
 from coffer_security.attack.mutation import Outcome, Verdict
 from coffer_security.attack.questions import PROFILES, Question
 from coffer_security.attack.saboteur import Done, Saboteurs, program
 
 Kind = Literal["local", "cluster"]
+Kept = TypeVar("Kept")
 
 # Past this a run counts as hung: some hundred times what one takes.
 HANGS = 60.0
@@ -85,6 +86,7 @@ class Arena:
         self._seen: dict[tuple[str, str], int] = {}
         self._engines: frozenset[int] = frozenset()
         self._cluster: Cluster | None = None
+        self._kept: dict[str, Any] = {}
         self.driver: Driver
         try:
             self._questions = like._questions if like else self._answered(only, profiles)
@@ -182,6 +184,13 @@ class Arena:
             detail = f"{detail}: {judgement.detail}"
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What a mutation needs while the arena lives: made at its first use. If it has a method `stop`, that ends it."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        kept: Kept = self._kept[name]
+        return kept
+
     def restart(self) -> None:
         """A new Spark application, and on a cluster a new one of these; tables and owner stay."""
         self.restarts += 1
@@ -213,6 +222,9 @@ class Arena:
 
     def stop(self) -> None:
         """Ends what the arena started; its folder stays."""
+        for kept in self._kept.values():
+            getattr(kept, "stop", lambda: None)()
+        self._kept.clear()
         self._end()
         self.saboteur.close()
 
@@ -233,6 +245,8 @@ class Arena:
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.task.maxFailures": "1",
         }
+        if self.kind == "local":
+            conf |= hostile.configuration()
         if self.kind == "cluster":
             self._cluster = Cluster(self.folder / f"cluster-{self.restarts}", environment=environment)
             master = self._cluster.master

@@ -6,7 +6,7 @@ import importlib
 
 from coffer_security.attack.mutation import Mutation
 
-MODULES = ("wire",)
+MODULES = ("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver")
 
 
 def mutations() -> list[Mutation]:

@@ -18,7 +18,7 @@ use datafusion_execution::{
     memory_pool::FairSpillPool,
     runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
 };
-use object_store::{ObjectStore, local::LocalFileSystem};
+use object_store::ObjectStore;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -26,6 +26,7 @@ use crate::{
     attest::{AttestError, Identity},
     session::{SessionError, Sessions},
     spill::{SealedSpill, SpillFolder},
+    storage::FilesOnly,
 };
 
 /// Rows of a batch inside the engine.
@@ -100,7 +101,7 @@ impl Enclave {
             runtime,
             spill,
             memory: settings.memory,
-            store: Arc::new(LocalFileSystem::new()),
+            store: Arc::new(FilesOnly::default()),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
         }))

@@ -23,6 +23,7 @@ pub mod listen;
 pub mod session;
 pub mod size;
 pub mod spill;
+mod storage;
 pub mod task;
 pub mod wire;
 

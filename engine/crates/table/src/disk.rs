@@ -58,10 +58,22 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), Error> {
         .map_err(Error::io("write", folder))
 }
 
+/// Opens a file that a host has in its hands. What is no file is refused: a pipe would be waited for, a device has no end.
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        let kind = std::io::ErrorKind::InvalidInput;
+        return Err(std::io::Error::new(
+            kind,
+            "under its name lies something else than a file",
+        ));
+    }
+    File::open(path)
+}
+
 /// Reads a whole file of at most `limit` bytes, if it is there.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     use std::io::Read;
-    let file = match File::open(path) {
+    let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("read", path)(error)),
@@ -74,4 +86,27 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         return Err(Error::Limit("control file"));
     }
     Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), b"abc").unwrap();
+        assert_eq!(read(&at("file"), 3).unwrap().unwrap(), b"abc");
+        assert!(matches!(read(&at("file"), 2), Err(Error::Limit(_))));
+        assert!(read(&at("none"), 3).unwrap().is_none());
+        let pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status();
+        assert!(pipe.unwrap().success());
+        std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
+        std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        for name in ["pipe", "device", "loop", "folder"] {
+            assert!(matches!(read(&at(name), 3), Err(Error::Io { .. })), "{name}");
+        }
+    }
 }

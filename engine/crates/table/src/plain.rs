@@ -5,7 +5,7 @@
 //! tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
 
 use std::{
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,7 +19,7 @@ use parquet::{
 };
 
 use crate::{
-    Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert,
+    Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert, disk,
     footer::{TAIL_LEN, caught, decode},
     read::read_range,
 };
@@ -188,7 +188,7 @@ fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<(String, Spark
 
 fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
     let io = |error| Error::io("read", path)(error);
-    let mut file = File::open(path).map_err(io)?;
+    let mut file = disk::open(path).map_err(io)?;
     let size = file.metadata().map_err(io)?.len();
     let tail = read_range(&mut file, size.checked_sub(TAIL_LEN).ok_or(Error::PlainMagic)?..size).map_err(io)?;
     let length = tail_length(&tail)?;

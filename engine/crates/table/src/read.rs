@@ -17,7 +17,7 @@ use parquet::{
     encryption::decrypt::FileDecryptionProperties,
 };
 
-use crate::{Error, FilePin, KekRetriever, VerifiedManifest, footer, pme::NamedKeks};
+use crate::{Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, pme::NamedKeks};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
@@ -32,7 +32,7 @@ impl FileReader {
     /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read.
     pub fn open(table: &VerifiedManifest, pin: &FilePin) -> Result<Self, Error> {
         let path = table.file_path(pin);
-        let mut file = match File::open(&path) {
+        let mut file = match disk::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(Error::FileMissing(pin.path.clone()));
@@ -116,7 +116,7 @@ impl Iterator for FileReader {
 /// A single encrypted Parquet file that no manifest pins. Each module is authentic under its key; whether it is the right
 /// file, nobody says. Nothing is demanded of columns that are not encrypted.
 pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+    let file = disk::open(path).map_err(Error::io("read", path))?;
     let keys = FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(Arc::new(keks)))).build()?;
     let options = ArrowReaderOptions::new().with_file_decryption_properties(keys);
     let reader = catch_unwind(AssertUnwindSafe(|| {

@@ -1,8 +1,8 @@
 //! Checking a table against its manifest.
 
-use std::{fs::File, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
-use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, footer, read::read_range};
+use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, disk, footer, read::read_range};
 
 /// What was found wrong with one file.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub fn verify(table: &VerifiedManifest, deep: bool, mut step: impl FnMut(u64)) -
 
 fn check(table: &VerifiedManifest, pin: &FilePin) -> Result<(), Error> {
     let path = table.file_path(pin);
-    let mut file = File::open(&path).map_err(|error| match error.kind() {
+    let mut file = disk::open(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::FileMissing(pin.path.clone()),
         _ => Error::io("read", &path)(error),
     })?;

@@ -80,7 +80,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
       case NonFatal(e) =>
         CofferTaskException.find(e) match {
           case Some(failure) => throw explained(failure, e)
-          case None => throw CofferRootExec.ours(e).orElse(CofferRootExec.fullDisk(e)).getOrElse(e)
+          case None => throw CofferRootExec.ours(e).orElse(CofferRootExec.coded(e)).getOrElse(e)
         }
     }
 
@@ -104,20 +104,35 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
 
 object CofferRootExec {
 
+  private def causes(e: Throwable): Iterator[Throwable] = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50)
+
   /** A refusal of ours that Spark wrapped in its own exceptions on the way. */
-  private def ours(e: Throwable): Option[CofferException] =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).collectFirst { case c: CofferException => c }
+  private def ours(e: Throwable): Option[CofferException] = causes(e).collectFirst { case c: CofferException => c }
 
-  /** Tasks that failed in Spark's own code say so in the text of the job's failure. */
-  private def fullDisk(e: Throwable): Option[CofferException] =
-    Option(e.getMessage).filter(_.contains(NO_SPACE)).map(_ =>
-      new CofferException(
-        "COFFER_DISK_FULL",
-        s"an executor has no room for shuffle data (${NO_SPACE.toLowerCase})",
-        "free or add disk space under the executors' spark.local.dir, then run the query again",
-        e))
+  /** What Spark itself says only in the text of a job's failure: a full disk, an object that was held back, lost shuffle data. */
+  private[exec] def coded(e: Throwable): Option[CofferException] = {
+    val texts = causes(e).flatMap(c => Option(c.getMessage)).toSeq
+    said.collectFirst { case (words, code, message, hint) if texts.exists(_.contains(words)) =>
+      new CofferException(code, message, hint, e)
+    }
+  }
 
-  private val NO_SPACE = "No space left on device"
+  private val said = Seq(
+    (
+      "No space left on device",
+      "COFFER_DISK_FULL",
+      "an executor has no room for shuffle data (no space left on device)",
+      "free or add disk space under the executors' spark.local.dir, then run the query again"),
+    (
+      "filter status: REJECTED",
+      "COFFER_DESERIALIZATION_FILTER",
+      "an executor sent an object of a class that is not on the deserialisation allow-list; it was not read",
+      "the driver's log names the class; if it is yours, spark.coffer.driver.allowClasses adds it"),
+    (
+      "has failed the maximum allowable number of times",
+      "COFFER_SHUFFLE_LOST",
+      "shuffle data could not be fetched, however often Spark repeated the stage that wrote it",
+      "see the executors' logs; if no disk and no executor failed, one of them removes or damages shuffle files"))
 }
 
 /** An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla Spark would throw it. */

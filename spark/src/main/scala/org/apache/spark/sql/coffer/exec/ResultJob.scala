@@ -10,13 +10,25 @@ import org.apache.spark.sql.coffer.task.{SealedRDD, TaskRun}
 /** What a task of a result or sample stage brings home: one sealed stream and its sealed records. */
 final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte]) {
   def report: TaskReport = TaskReport(partition, counters, metrics)
+
+  /** Whether it is all there: an executor's object of this class need not have been made by our constructor. */
+  def isWhole: Boolean = Seq(stream, commit, counters, metrics).forall(_ != null)
 }
 
 /** Runs a sealed stage whose streams come to the driver. */
 object ResultJob {
 
   def run(sc: SparkContext, rdd: SealedRDD, partitions: Seq[Int]): Seq[TaskOutcome] = NeutralJob.run(sc) {
-    sc.runJob[TaskRun, TaskOutcome](rdd, CollectStream, partitions).toSeq
+    // As what they are said to be only after a look: Spark would take any object for one.
+    sc.runJob[TaskRun, Any](rdd, CollectStream, partitions).toSeq.map(checked)
+  }
+
+  private[exec] def checked(result: Any): TaskOutcome = result match {
+    case outcome: TaskOutcome if outcome.isWhole => outcome
+    case _ => throw new CofferException(
+        "COFFER_TASK_RESULT",
+        "a task came home with something else than the result of a sealed task",
+        "run the query again; if it persists, an executor tampers with task results")
   }
 
   /** An object, not a closure: it can capture nothing. */

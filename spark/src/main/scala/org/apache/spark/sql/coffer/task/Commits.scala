@@ -6,7 +6,11 @@ import org.apache.spark.util.AccumulatorV2
 
 /** What a finished map task says: sealed records, tagged with the id under which Spark registers its output. */
 final case class MapCommit(mapId: Long, partition: Int, commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte])
-    extends Serializable
+    extends Serializable {
+
+  /** Whether it is all there: an executor's object of this class need not have been made by our constructor. */
+  def isWhole: Boolean = Seq(commit, counters, metrics).forall(_ != null)
+}
 
 /**
  * Carries commit records home with the tasks' completion. Spark merges it before it registers the output, also for outputs that it then
@@ -24,7 +28,8 @@ final class Commits extends AccumulatorV2[MapCommit, immutable.Map[Long, MapComm
   override def reset(): Unit = synchronized { byMapId = immutable.Map.empty }
   override def add(commit: MapCommit): Unit = synchronized { byMapId += commit.mapId -> commit }
   override def merge(other: AccumulatorV2[MapCommit, immutable.Map[Long, MapCommit]]): Unit = {
-    val theirs = other.value
+    // What an executor sent. One that is no record counts as missing.
+    val theirs = other.value.collect { case (id: Long, record: MapCommit) if record.isWhole => id -> record }
     synchronized { byMapId ++= theirs }
   }
   override def value: immutable.Map[Long, MapCommit] = synchronized(byMapId)

@@ -114,6 +114,37 @@ class PiecesSuite extends AnyFunSuite {
     assert(!driver.isZero)
   }
 
+  test("records that are none, or not whole, count as missing") {
+    val whole = MapCommit(10L, 0, Array(1), Array.emptyByteArray, Array.emptyByteArray)
+    val hostile = new Commits {
+      override def value: Map[Long, MapCommit] =
+        Map[Any, Any](10L -> whole, 11L -> whole.copy(commit = null), 12L -> "a record", "13" -> whole, 14L -> null)
+          .asInstanceOf[Map[Long, MapCommit]]
+    }
+    val driver = new Commits
+    driver.merge(hostile)
+    assert(driver.value.keySet == Set(10L))
+  }
+
+  test("a task's result is taken for one only if it is one, and whole") {
+    val whole = TaskOutcome(0, Array(1), Array(2), Array(3), Array(4))
+    assert(ResultJob.checked(whole) eq whole)
+    Seq(null, "a result", Seq(whole), whole.copy(stream = null), whole.copy(metrics = null)).foreach { other =>
+      assert(intercept[CofferException](ResultJob.checked(other)).code == "COFFER_TASK_RESULT")
+    }
+  }
+
+  test("what Spark says of executors' objects and lost blocks in words only gets a code") {
+    val rejected = new SparkException("Exception while getting task result: java.io.InvalidClassException: filter status: REJECTED")
+    assert(CofferRootExec.coded(rejected).map(_.code).contains("COFFER_DESERIALIZATION_FILTER"))
+    val lost = new SparkException("ShuffleMapStage 3 has failed the maximum allowable number of times: 4.")
+    assert(CofferRootExec.coded(new SparkException("Job aborted", lost)).map(_.code).contains("COFFER_SHUFFLE_LOST"))
+    val full = new SparkException("Lost task: java.io.IOException: No space left on device")
+    assert(CofferRootExec.coded(full).map(_.code).contains("COFFER_DISK_FULL"))
+    assert(CofferRootExec.coded(new SparkException("Job aborted", null)).isEmpty)
+    assert(CofferRootExec.coded(new RuntimeException(null: String)).isEmpty)
+  }
+
   test("a sealed error is found by its text through any chain of causes, and nothing else is taken for one") {
     val bytes = Array[Byte](1, 2, 3)
     val task = new CofferTaskException("failed", 7, 3, Base64.getEncoder.encodeToString(bytes))

@@ -1,0 +1,102 @@
+"""An executor that lies: the component of `spark/src/test/…/hostile`, in a jar that is built beside the plugin's.
+
+It is loaded into the arena's local driver and sleeps there until a mutation arms one of its lies for one query.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coffer._find import find_jar
+from coffer.session import PLUGIN
+from coffer.workload.runner import QueryFailed
+from coffer_security.attack.mutation import Outcome
+
+if TYPE_CHECKING:
+    from coffer_security.attack.arena import Arena
+    from coffer_security.attack.questions import Question
+
+_PACKAGE = "org.apache.spark.sql.coffer.hostile"
+_WRITES = 0.15  # of the runs attack a write
+_CALL = f"result = list(getattr(spark._jvm.{_PACKAGE}.Hostile, call)(*arguments) or [])"
+_SEND = f"result = list(spark._jvm.{_PACKAGE}.Intruder.send(seed))"
+_RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
+
+
+def configuration() -> dict[str, str]:
+    """The settings that put the lying executor beside Coffer's plugin."""
+    jars = [str(find_jar()), str(jar())]
+    return {
+        "spark.plugins": f"{PLUGIN},{_PACKAGE}.HostilePlugin",
+        "spark.jars": ",".join(jars),
+        "spark.driver.extraClassPath": ":".join(jars),
+    }
+
+
+def jar() -> Path:
+    """The test jar, beside the plugin's."""
+    return find_jar().with_name("coffer-spark-hostile.jar")
+
+
+@dataclass(frozen=True)
+class Told:
+    """One lie of the executor's, told in the course of a query or of a write. `plans`: the ways of planning under which it
+    finds most to lie about; any, if empty."""
+
+    name: str
+    plans: tuple[str, ...] = ()
+    writes: bool = True
+    needs: frozenset[str] = frozenset({"local"})
+
+    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
+        question = self._question(arena, rng)
+        seed = rng.getrandbits(48)
+        deeds: list[str] = []
+
+        def disarm() -> None:
+            deeds.extend(call(arena, "disarm"))
+
+        call(arena, "arm", self.name, seed)
+        judgement = arena.judge(question, lambda: arena.run(question, disarm=disarm))
+        disarm()
+        ran = ran_harm(arena)
+        detail = f"{question.name} seed={seed}: {'; '.join(deeds[:3]) or 'nothing'}"
+        if judgement.detail:
+            detail = f"{detail}: {judgement.detail}"
+        if ran:
+            return Outcome(True, "wrong", "gadget-ran", detail)
+        return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
+
+    def _question(self, arena: Arena, rng: random.Random) -> Question:
+        if self.writes and rng.random() < _WRITES:
+            return arena.ask(rng, writes=True)
+        for _ in range(50):
+            question = arena.ask(rng)
+            if not self.plans or question.name.rpartition("/")[2] in self.plans:
+                return question
+        return question
+
+
+def call(arena: Arena, name: str, *arguments: str | int) -> list[str]:
+    """Says something to the lying executor. One that is gone, with its driver, has nothing to say."""
+    try:
+        said: list[str] = arena.driver.run(_CALL, call=name, arguments=list(arguments))
+    except QueryFailed as error:
+        if error.kind == "Driver":
+            return []
+        raise
+    return said
+
+
+def send_harm(arena: Arena, seed: int) -> tuple[str, str]:
+    """Sends the driver an object over a socket, as executors do; what and where, and its answer."""
+    what, answer = arena.within(lambda: arena.driver.run(_SEND, seed=seed))
+    return what, answer
+
+
+def ran_harm(arena: Arena) -> bool:
+    """Whether any such object has done in the driver what it was made for."""
+    return bool(arena.driver.run(_RAN))

@@ -1,0 +1,257 @@
+"""Lies of an executor's disk about spill: files that an engine with little memory wrote, and will read again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coffer.workload.answers import difference
+from coffer.workload.processes import named as processes_named
+from coffer.workload.runner import Driver, QueryFailed
+from coffer_security.attack import ground
+from coffer_security.attack.arena import CONF, Hung
+from coffer_security.attack.judge import DEFECTS, named
+from coffer_security.attack.mutation import Outcome
+
+if TYPE_CHECKING:
+    from coffer_security.attack.arena import Arena
+    from coffer_security.attack.ground import Pieces
+
+# So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
+_MEMORY = "12MiB"
+
+
+class Cramped:
+    """A Spark application of its own whose engine has little memory."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.pieces: Pieces = ground.pieces(arena)
+        self._arena = arena
+        self._local = arena.folder / "cramped"
+        self._local.mkdir(exist_ok=True)
+        self.museum: list[bytes] = []
+        self._start()
+
+    def _start(self) -> None:
+        arena = self._arena
+        self.driver = Driver(
+            {"pieces": self.pieces.folder},
+            sealed=True,
+            log=arena.folder / "cramped.log",
+            home=arena.owner.home,
+            passphrase_file=arena.owner.passphrase_file,
+            conf={
+                **CONF,
+                "spark.coffer.engine.memory": _MEMORY,
+                "spark.local.dir": str(self._local),
+                "spark.sql.autoBroadcastJoinThreshold": "-1",
+                "spark.sql.shuffle.partitions": "2",
+            },
+        )
+
+    def restart(self) -> None:
+        self.driver.stop()
+        self._start()
+
+    def stop(self) -> None:
+        self.driver.stop()
+
+    def engines(self) -> list[int]:
+        return processes_named({self.driver.pid}, "coffer-engine")
+
+    def files(self) -> list[Path]:
+        """Spill files that hold something now."""
+        found = []
+        for path in self._local.glob("*/coffer-spill-*/coffer-spill-*/s*"):
+            try:
+                if path.stat().st_size:
+                    found.append(path)
+            except FileNotFoundError:
+                continue
+        return sorted(found)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The engine does nothing meanwhile."""
+        engines = self.engines()
+        for engine in engines:
+            os.kill(engine, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for engine in engines:
+                os.kill(engine, signal.SIGCONT)
+
+
+# Changes some of the files of an engine that stands still; says what it did.
+Change = Callable[[Cramped, list[Path], random.Random], str | None]
+
+
+@dataclass(frozen=True)
+class Spilled:
+    """One change of spill files, while a query that spills is asked. The first file is waited for, then a moment more, so
+    that the change falls into the writing or into the reading."""
+
+    name: str
+    change: Change
+    needs: frozenset[str] = frozenset({"local"})
+
+    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
+        cramped = arena.keep("cramped", lambda: Cramped(arena))
+        question = cramped.pieces.spilling(rng)
+        engines = cramped.engines()
+        what: list[str] = []
+        over = threading.Event()
+
+        def watch() -> None:
+            later = rng.random() * 0.05
+            while not over.is_set() and not cramped.files():
+                time.sleep(0.001)
+            over.wait(later)
+            for _ in range(20):
+                if over.is_set() or what:
+                    return
+                with cramped.stopped():
+                    files = cramped.files()
+                    did = self.change(cramped, files, rng) if files else None
+                    what.extend([did] if did else [])
+                over.wait(0.002)
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            answer = arena.within(lambda: cramped.driver.query(question.sql))
+        except Hung as hung:
+            cramped.restart()
+            verdict = ("wrong", "hang", str(hung))
+        except QueryFailed as error:
+            code = named(error.message)
+            sound = code is not None and code not in DEFECTS
+            verdict = ("detected", code, "") if sound else ("wrong", code or "no-code", error.message[:300])
+        else:
+            found = difference(question.expected, answer, ordered=False)
+            verdict = ("wrong", "rows", found) if found else ("right_rows", "", "")
+        finally:
+            over.set()
+            thread.join()
+        if cramped.engines() != engines:
+            verdict = ("wrong", "engine-lost", "the engine ended")
+        detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
+        return Outcome(bool(what), verdict[0], verdict[1], detail)
+
+
+def _flip(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    file = rng.choice(files)
+    at = rng.randrange(file.stat().st_size)
+    ground.flip(file, at, rng.randrange(8))
+    return f"byte {at} of a spill file of {file.stat().st_size}"
+
+
+def _cut(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    file = rng.choice(files)
+    size = file.stat().st_size
+    left = rng.randrange(size)
+    os.truncate(file, left)
+    return f"a spill file cut from {size} to {left}"
+
+
+def _emptied(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    os.truncate(rng.choice(files), 0)
+    return "a spill file emptied"
+
+
+def _extended(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    with rng.choice(files).open("ab") as file:
+        file.write(rng.randbytes(100))
+    return "bytes behind a spill file"
+
+
+def _zeroed(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    file = rng.choice(files)
+    at = rng.randrange(file.stat().st_size)
+    ground.overwrite(file, at, bytes(min(400, file.stat().st_size - at)))
+    return f"zeros at {at}"
+
+
+def _swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | None:
+    if len(files) < 2:
+        return None
+    one, other = rng.sample(files, 2)
+    a, b = one.read_bytes(), other.read_bytes()
+    if a == b:
+        return None
+    one.write_bytes(b)
+    other.write_bytes(a)
+    return "two spill files swapped"
+
+
+def _twice(_: Cramped, files: list[Path], rng: random.Random) -> str | None:
+    if len(files) < 2:
+        return None
+    one, other = rng.sample(files, 2)
+    if one.read_bytes() == other.read_bytes():
+        return None
+    one.write_bytes(other.read_bytes())
+    return "a spill file in another one's place"
+
+
+def _blocks_swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | None:
+    """Two equal stretches of one file change places."""
+    file = rng.choice(files)
+    content = file.read_bytes()
+    half = len(content) // 2
+    if content[:half] == content[half : 2 * half]:
+        return None
+    file.write_bytes(content[half : 2 * half] + content[:half] + content[2 * half :])
+    return "the halves of a spill file swapped"
+
+
+def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random) -> str | None:
+    file = rng.choice(files)
+    now = file.read_bytes()
+    old = rng.choice(cramped.museum) if cramped.museum else None
+    cramped.museum = [*cramped.museum, now][-8:]
+    if old is None:
+        return None
+    file.write_bytes(old)
+    return f"a spill file of an earlier query, {len(old)} bytes for {len(now)}"
+
+
+def _aged(cramped: Cramped, files: list[Path], rng: random.Random) -> str | None:
+    """A file is what it was a moment before."""
+    file = rng.choice(files)
+    last = cramped.museum[-1] if cramped.museum else b""
+    content = file.read_bytes()
+    if last and len(last) < len(content) and content.startswith(last):
+        file.write_bytes(last)
+        return f"a spill file of {len(content)} as it was with {len(last)}"
+    cramped.museum = [*cramped.museum, content][-8:]
+    return None
+
+
+def _removed(_: Cramped, files: list[Path], rng: random.Random) -> str:
+    rng.choice(files).unlink(missing_ok=True)
+    return "a spill file removed"
+
+
+MUTATIONS = (
+    Spilled("spill-flipped", _flip),
+    Spilled("spill-cut", _cut),
+    Spilled("spill-emptied", _emptied),
+    Spilled("spill-extended", _extended),
+    Spilled("spill-zeroed", _zeroed),
+    Spilled("spill-swapped", _swapped),
+    Spilled("spill-twice", _twice),
+    Spilled("spill-halves-swapped", _blocks_swapped),
+    Spilled("spill-of-an-earlier-query", _of_an_earlier_query),
+    Spilled("spill-aged", _aged),
+    Spilled("spill-removed", _removed),
+)

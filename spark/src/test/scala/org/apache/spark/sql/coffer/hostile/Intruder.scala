@@ -1,0 +1,93 @@
+package org.apache.spark.sql.coffer.hostile
+
+import java.net.URL
+import java.util.{HashMap => JHashMap}
+
+import scala.reflect.ClassTag
+import scala.util.Random
+import scala.util.control.NonFatal
+
+import gadget.Gadget
+
+import org.apache.spark.{SecurityManager, SparkEnv}
+import org.apache.spark.internal.plugin.{PluginEndpoint, PluginMessage}
+import org.apache.spark.network.buffer.NioManagedBuffer
+import org.apache.spark.rpc.{RpcEnv, RpcTimeout}
+import org.apache.spark.storage.{StorageLevel, TestBlockId}
+
+import scala.concurrent.duration._
+
+/** Somebody who reaches the driver's ports, as each executor does, and sends it objects over the socket. */
+object Intruder {
+  private val places = Seq("plugin", "heartbeat", "tracker", "blocks", "upload")
+  private val harms: Seq[(String, () => AnyRef)] = Seq(
+    "gadget" -> (() => new Gadget),
+    "gadget in a list" -> (() => Some(List(new Gadget))),
+    "gadget in an array" -> (() => Array[AnyRef]("a", new Gadget)),
+    "gadget as a key" -> (() => keyed(new Gadget)),
+    "URL as a key" -> (() => keyed(new URL("http://127.0.0.1:9/"))),
+    "management exception" -> (() => new javax.management.BadAttributeValueExpException("a")),
+    "object name" -> (() => new javax.management.ObjectName("a:b=c")),
+    "change support" -> (() => new java.beans.PropertyChangeSupport(new java.util.ArrayList[String]())),
+    "random source" -> (() => new java.security.SecureRandom()),
+    "naming exception" -> (() => new javax.naming.NamingException("a"))
+  )
+
+  /** Whether a gadget's own code has ever run in this JVM. */
+  def ran(): Boolean = Gadget.ran
+
+  /** Sends one object that does harm when it is read. Gives what was sent where, and how the driver answered, in two lines. */
+  def send(seed: Long): Array[String] = {
+    val rng = new Random(seed)
+    val place = places(rng.nextInt(places.size))
+    val (name, harm) = harms(rng.nextInt(harms.size))
+    val answer =
+      try if (place == "upload") upload(harm()) else ask(place, harm())
+      catch { case NonFatal(e) => s"${e.getClass.getName}: ${e.getMessage}" }
+    Array(s"$name to $place", answer)
+  }
+
+  private def ask(place: String, harm: AnyRef): String = {
+    val env = SparkEnv.get
+    val (endpoint, message) = place match {
+      case "plugin" => classOf[PluginEndpoint].getName -> PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
+      case "heartbeat" => "HeartbeatReceiver" -> harm
+      case "tracker" => "MapOutputTracker" -> harm
+      case _ => "BlockManagerMaster" -> harm
+    }
+    val own = RpcEnv.create("intruder", "127.0.0.1", "127.0.0.1", 0, env.conf, new SecurityManager(env.conf), 1, clientMode = true)
+    try {
+      val there = own.setupEndpointRef(env.rpcEnv.address, endpoint)
+      s"accepted: ${there.askSync[Any](message, new RpcTimeout(20.seconds, "intruder"))}"
+    } finally {
+      own.shutdown()
+      own.awaitTermination()
+    }
+  }
+
+  /** A block whose class tag is the harm: the driver's block server reads it before it looks at the block. */
+  private def upload(harm: AnyRef): String = {
+    val blocks = SparkEnv.get.blockManager
+    val to = blocks.blockManagerId
+    blocks.blockTransferService.uploadBlockSync(
+      to.host,
+      to.port,
+      to.executorId,
+      TestBlockId("intruder"),
+      new NioManagedBuffer(java.nio.ByteBuffer.wrap(Array[Byte](1))),
+      StorageLevel.MEMORY_ONLY,
+      new HarmfulTag(harm))
+    "accepted: block"
+  }
+
+  private def keyed(harm: AnyRef): AnyRef = {
+    val map = new JHashMap[AnyRef, AnyRef]()
+    map.put(harm, "value")
+    map
+  }
+}
+
+/** Travels as the metadata of a block. */
+final class HarmfulTag(val harm: AnyRef) extends ClassTag[AnyRef] {
+  override def runtimeClass: Class[_] = classOf[AnyRef]
+}

@@ -22,7 +22,9 @@ unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
 
 RUN := $(VENV)/bin/python
 JAR := spark/target/coffer-spark.jar
-JAR_SOURCES := spark/pom.xml $(shell find spark/src/main proto -type f 2>/dev/null)
+# With the plugin's jar comes that of the lying executor (security/), which is test code.
+HOSTILE := spark/src/test/scala/gadget spark/src/test/scala/org/apache/spark/sql/coffer/hostile
+JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1
 RUNS ?= 10000
 

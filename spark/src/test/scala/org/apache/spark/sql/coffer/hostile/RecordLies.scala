@@ -24,34 +24,34 @@ object RecordLies {
     "record-of-a-result" -> records((c, rng) => Museum.outcome(rng).fold(c)(old => c.copy(commit = old.commit))),
     "record-of-another-partition" -> records((c, rng) => c.copy(partition = c.partition + 1 + rng.nextInt(2))),
     "record-of-another-map" -> records((c, rng) => c.copy(mapId = c.mapId + 1 + rng.nextInt(2))),
-    "record-missing" -> (rng => new Told(rng)({ end => end.put(Nil); "no record" })),
+    "record-missing" -> (rng => new Told(rng)({ end => end.tells(Nil); "no record" })),
     "record-for-other-maps-too" -> (rng => new Told(rng)({ end =>
       val own = end.commits.toSeq.flatMap(_.value.values)
-      end.put(own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))
+      end.tells(own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))
       "its record for its neighbours"
     })),
     "task-counters-false" -> (rng => new Counted(rng, (c, r) => c.copy(counters = Bytes.noise(c.counters, r)),
       (o, r) => o.copy(counters = Bytes.noise(o.counters, r)))),
     "task-metrics-false" -> (rng => new Counted(rng, (c, r) => c.copy(metrics = Bytes.flipped(c.metrics, r)),
       (o, r) => o.copy(metrics = Bytes.flipped(o.metrics, r)))),
-    "accumulators-missing" -> (rng => new Numbers(rng, None)),
-    "accumulators-zero" -> (rng => new Numbers(rng, Some(0L))),
-    "accumulators-one" -> (rng => new Numbers(rng, Some(1L))),
-    "accumulators-negative" -> (rng => new Numbers(rng, Some(-1L))),
-    "accumulators-huge" -> (rng => new Numbers(rng, Some(Long.MaxValue))),
+    "accumulators-missing" -> (_ => new Numbers(None)),
+    "accumulators-zero" -> (_ => new Numbers(Some(0L))),
+    "accumulators-one" -> (_ => new Numbers(Some(1L))),
+    "accumulators-negative" -> (_ => new Numbers(Some(-1L))),
+    "accumulators-huge" -> (_ => new Numbers(Some(Long.MaxValue))),
     "row-counts-zero" -> (_ => new RowCounts(m => -m.value)),
     "row-counts-one" -> (_ => new RowCounts(m => 1L - m.value)),
     "row-counts-huge" -> (_ => new RowCounts(_ => 1L << 50)),
     "gadget-as-accumulator" -> (_ => new Lie {
       override def atEnd(end: TaskEnd): Unit = {
-        end.put(end.accumulators :+ new GadgetAccumulator)
+        end.counts(end.accumulators :+ new GadgetAccumulator)
         Hostile.did("an accumulator of a class of its own")
       }
     })
   )
 
   private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng => new Told(rng)({ end =>
-    end.put(end.commits.toSeq.flatMap(_.value.values).map(lie(_, rng)))
+    end.tells(end.commits.toSeq.flatMap(_.value.values).map(lie(_, rng)))
     end.commits.toSeq.flatMap(_.value.values).map(c => s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).map(_.length)} bytes").mkString("; ")
   })
 
@@ -71,12 +71,12 @@ object RecordLies {
       extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
       end.commits.foreach { c =>
-        end.put(c.value.values.map(map(_, rng)))
+        end.tells(c.value.values.toSeq.map(map(_, rng)))
         Hostile.did("what a map task counted")
       }
       end.value match {
         case o: TaskOutcome =>
-          end.put(result(o, rng))
+          end.returns(result(o, rng))
           Hostile.did("what a result's task counted")
         case _ =>
       }
@@ -84,11 +84,11 @@ object RecordLies {
   }
 
   /** Every number that a task reports is this one, or is missing. */
-  private final class Numbers(rng: Random, number: Option[Long]) extends Lie {
+  private final class Numbers(number: Option[Long]) extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
       val numbers = end.accumulators.filter(a => a.isInstanceOf[LongAccumulator] || a.isInstanceOf[DoubleAccumulator] || a.isInstanceOf[SQLMetric])
       number match {
-        case None => end.put(end.accumulators.filterNot(numbers.contains))
+        case None => end.counts(end.accumulators.filterNot(numbers.contains))
         case Some(n) => numbers.foreach {
             case l: LongAccumulator => l.setValue(n)
             case d: DoubleAccumulator => d.setValue(n.toDouble)
@@ -118,7 +118,7 @@ object RecordLies {
         copy.set(by(m))
         copy
       }
-      end.put(end.accumulators ++ forged)
+      end.counts(end.accumulators ++ forged)
       Hostile.did(s"${forged.size} SQL metrics of the driver")
     }
 

@@ -17,14 +17,11 @@ object ResultLies {
     "map-sizes-one-zero" -> statuses((sizes, rng) => if (sizes.isEmpty) sizes else sizes.updated(rng.nextInt(sizes.length), 0L)),
     "map-sizes-huge" -> statuses((sizes, rng) => sizes.map(_ => 1L << (40 + rng.nextInt(22)))),
     "map-sizes-swapped" -> statuses((sizes, rng) => rng.shuffle(sizes.toSeq).toArray),
-    "map-sizes-fewer" -> statuses((sizes, rng) => sizes.take(rng.nextInt(sizes.length + 1))),
     "map-sizes-more" -> statuses((sizes, rng) => sizes ++ Array.fill(1 + rng.nextInt(9))(1000L)),
     "map-of-another-id" -> (rng => new Told(rng, {
       case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), Museum.commit(rng).map(_.mapId).getOrElse(s.mapId + 1))
     })),
     "map-of-no-id" -> (rng => new Told(rng, { case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), rng.nextLong()) })),
-    "map-status-missing" -> (rng => new Told(rng, { case _: MapStatus => null })),
-    "map-status-of-another-class" -> (rng => new Told(rng, { case _: MapStatus => "a map status" })),
     "result-stream-flipped" -> streams(Bytes.flipped),
     "result-stream-cut" -> streams(Bytes.cut),
     "result-stream-extended" -> streams(Bytes.extended),
@@ -70,12 +67,19 @@ object ResultLies {
 
     override def atEnd(end: TaskEnd): Unit = if ((always || !told) && lie.isDefinedAt(end.value)) {
       val other = lie(end.value)
-      if (other != end.value) {
-        end.put(other)
+      if (!ResultLies.same(other, end.value)) {
+        end.returns(other)
         told = true
         Hostile.did(s"${ResultLies.shape(end.value)} became ${ResultLies.shape(other)}")
       }
     }
+  }
+
+  private def same(a: Any, b: Any): Boolean = (a, b) match {
+    case (x: MapStatus, y: MapStatus) => x.mapId == y.mapId && TaskEnd.sizes(x).sameElements(TaskEnd.sizes(y))
+    case (x: TaskOutcome, y: TaskOutcome) if x.isWhole && y.isWhole =>
+      x.partition == y.partition && Seq(x.stream -> y.stream, x.commit -> y.commit).forall { case (p, q) => p.sameElements(q) }
+    case _ => a == b
   }
 
   private def shape(value: Any): String = value match {

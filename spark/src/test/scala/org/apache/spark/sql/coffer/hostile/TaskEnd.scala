@@ -18,16 +18,16 @@ final class TaskEnd(result: DirectTaskResult[Any]) {
   lazy val value: Any =
     serializer.deserialize[Any](result.valueByteBuffer.toByteBuffer, Thread.currentThread.getContextClassLoader)
 
-  def put(other: Any): Unit = result.valueByteBuffer = new ChunkedByteBuffer(serializer.serialize[Any](other))
+  def returns(other: Any): Unit = result.valueByteBuffer = new ChunkedByteBuffer(serializer.serialize[Any](other))
 
   def accumulators: Seq[AccumulatorV2[_, _]] = result.accumUpdates
-  def put(updates: Seq[AccumulatorV2[_, _]]): Unit = result.accumUpdates = updates
+  def counts(updates: Seq[AccumulatorV2[_, _]]): Unit = result.accumUpdates = updates
 
   /** Of a map task of Coffer's: its sealed records. */
   def commits: Option[Commits] = accumulators.collectFirst { case c: Commits if !c.isZero => c }
 
   /** Puts other records in the place of the task's own. */
-  def put(records: Iterable[MapCommit]): Unit = commits.foreach { c =>
+  def tells(records: Iterable[MapCommit]): Unit = commits.foreach { c =>
     c.reset()
     records.foreach(c.add)
   }

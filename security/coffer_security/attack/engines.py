@@ -108,7 +108,7 @@ def _attest_otherwise(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     elif what == "challenge":
         request[3] = rng.randbytes(rng.choice([0, 1, 31, 33]))
     else:
-        request[4] = b"a" * rng.choice([300, 5000, 1 << 20])
+        request[4] = b"a" * rng.choice([70_000, 1 << 20])
     return f"another {what}", sites.own.to_engine.ask(pair.ATTEST, request)
 
 
@@ -288,16 +288,16 @@ MUTATIONS = (
     Said("release-to-a-new-engine", _release_to_a_new_engine),
     Said("release-of-an-ended-session", _of_an_ended_session),
     Said("release-for-an-unknown-engine", _unknown_engine),
-    Said("evidence-over-another-key", _with(_other_key)),
-    Said("evidence-of-another-report", _with(_other_report)),
-    Said("evidence-of-another-version", _with(_other_version)),
-    Said("evidence-of-another-kind", _with(_other_kind)),
-    Said("evidence-of-another-protocol", _with(_other_protocol)),
-    Said("evidence-without-a-field", _with(_without_a_field)),
-    Said("evidence-of-noise", _noise),
-    Said("evidence-again", _again),
-    Said("evidence-of-an-old-challenge", _old_challenge),
-    Said("evidence-of-no-challenge", _made_up_challenge),
-    Said("evidence-for-another-owner", _for_another_owner),
-    Said("evidence-to-a-second-driver", _stolen),
+    Said("admission-over-another-key", _with(_other_key)),
+    Said("admission-of-another-report", _with(_other_report)),
+    Said("admission-of-another-version", _with(_other_version)),
+    Said("admission-of-another-kind", _with(_other_kind)),
+    Said("admission-of-another-protocol", _with(_other_protocol)),
+    Said("admission-without-a-field", _with(_without_a_field)),
+    Said("admission-of-noise", _noise),
+    Said("admission-again", _again),
+    Said("admission-of-an-old-challenge", _old_challenge),
+    Said("admission-of-no-challenge", _made_up_challenge),
+    Said("admission-for-another-owner", _for_another_owner),
+    Said("admission-by-a-second-driver", _stolen),
 )

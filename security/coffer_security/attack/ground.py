@@ -78,7 +78,7 @@ class Pieces(Table):
         pq.write_table(rows, plain / "pieces.parquet", row_group_size=8192)
         sealed = arena.folder / "sealed" / "pieces"
         # So little memory that a file gets several row groups, and threads enough for several files.
-        arena.owner.coffer("encrypt", "--threads", "3", "--memory", "192KiB", plain, sealed)
+        arena.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
         super().__init__(arena, "pieces", sealed, plain / "pieces.parquet")
 
     def question(self, rng: random.Random) -> Question:
@@ -123,6 +123,16 @@ class Pieces(Table):
             f"(SELECT id, a, s, sum(b) AS m FROM pieces WHERE id % {modulus} <> 0 GROUP BY id, a, s)"
         )
         return _question(sql, {"n": "bigint", "m": "bigint"}, [[str(len(some)), str(int(some.sum()))]])
+
+    def broadcasting(self, rng: random.Random) -> Question:
+        """A join whose broadcast side comes from several tasks."""
+        modulus = rng.randrange(20, 60)
+        some = self._b[self._id % modulus == 3]
+        sql = (
+            "SELECT /*+ BROADCAST(y) */ count(*) AS n, sum(y.b) AS b FROM pieces x "
+            f"JOIN (SELECT id, b FROM pieces WHERE id % {modulus} = 3) y ON x.id = y.id"
+        )
+        return _question(sql, {"n": "bigint", "b": "bigint"}, [[str(len(some)), str(int(some.sum()))]])
 
     def ask(self, arena: Arena, question: Question) -> Answer:
         """The answer now, over the table as it is opened now."""

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from coffer._find import find_jar
 from coffer.session import PLUGIN
 from coffer.workload.runner import QueryFailed
+from coffer_security.attack import ground
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
+    from coffer.workload.answers import Answer
     from coffer_security.attack.arena import Arena
     from coffer_security.attack.questions import Question
 
@@ -44,11 +46,12 @@ def jar() -> Path:
 @dataclass(frozen=True)
 class Told:
     """One lie of the executor's, told in the course of a query or of a write. `plans`: the ways of planning under which it
-    finds most to lie about; any, if empty."""
+    finds most to lie about; any, if empty. `pieces`: in a query whose broadcast comes from several tasks."""
 
     name: str
     plans: tuple[str, ...] = ()
     writes: bool = True
+    pieces: bool = False
     needs: frozenset[str] = frozenset({"local"})
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
@@ -59,18 +62,24 @@ class Told:
         def disarm() -> None:
             deeds.extend(call(arena, "disarm"))
 
+        def run() -> Answer:
+            if self.pieces:
+                return ground.pieces(arena).ask(arena, question)
+            return arena.run(question, disarm=disarm)
+
         call(arena, "arm", self.name, seed)
-        judgement = arena.judge(question, lambda: arena.run(question, disarm=disarm))
+        judgement = arena.judge(question, run)
         disarm()
-        ran = ran_harm(arena)
         detail = f"{question.name} seed={seed}: {'; '.join(deeds[:3]) or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
-        if ran:
+        if ran_harm(arena):
             return Outcome(True, "wrong", "gadget-ran", detail)
         return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
 
     def _question(self, arena: Arena, rng: random.Random) -> Question:
+        if self.pieces:
+            return ground.pieces(arena).broadcasting(rng)
         if self.writes and rng.random() < _WRITES:
             return arena.ask(rng, writes=True)
         for _ in range(50):

@@ -123,9 +123,9 @@ class Connection:
         """Sends one message; the type and the content of the answer."""
         payload = encode(message)
         try:
-            self._socket.sendall((len(payload) + 1).tofield(4, "little") + bytes([kind]) + payload)
+            self._socket.sendall((len(payload) + 1).to_bytes(4, "little") + bytes([kind]) + payload)
             head = self._exactly(5)
-            return head[4], decode(self._exactly(int.fromfield(head[:4], "little") - 1))
+            return head[4], decode(self._exactly(int.from_bytes(head[:4], "little") - 1))
         except OSError as error:
             raise Silent(str(error)) from error
 

@@ -37,12 +37,14 @@ _BROADCASTS = (
     "broadcast-stream-twice",
     "broadcast-noise",
     "broadcast-of-an-earlier-query",
-    "broadcast-streams-swapped",
     "broadcast-stream-of-another",
-    "broadcast-repeats-a-stream",
 )
+
+# These take a broadcast of several streams.
+_OF_STREAMS = ("broadcast-streams-swapped", "broadcast-repeats-a-stream")
 
 MUTATIONS = (
     *(Told(name, ("shuffled", "merged"), writes=False) for name in _SHUFFLES),
     *(Told(name, ("adaptive",), writes=False) for name in _BROADCASTS),
+    *(Told(name, pieces=True) for name in _OF_STREAMS),
 )

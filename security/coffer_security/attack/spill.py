@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coffer_security.attack.ground import Pieces
 
 # So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
-_MEMORY = "12MiB"
+_MEMORY = "8MiB"
 
 
 class Cramped:
@@ -37,7 +37,9 @@ class Cramped:
         self._arena = arena
         self._local = arena.folder / "cramped"
         self._local.mkdir(exist_ok=True)
+        # Files of earlier queries; what this query's files were at the last look.
         self.museum: list[bytes] = []
+        self.seen: dict[Path, bytes] = {}
         self._start()
 
     def _start(self) -> None:
@@ -56,6 +58,9 @@ class Cramped:
                 "spark.sql.shuffle.partitions": "2",
             },
         )
+        # An engine makes the folder of its spill files when it starts.
+        arena.within(lambda: self.driver.query("SELECT count(*) FROM pieces WHERE id < 5"))
+        self._folders = list(self._local.glob("*/coffer-spill-*/coffer-spill-*"))
 
     def restart(self) -> None:
         self.driver.stop()
@@ -70,12 +75,13 @@ class Cramped:
     def files(self) -> list[Path]:
         """Spill files that hold something now."""
         found = []
-        for path in self._local.glob("*/coffer-spill-*/coffer-spill-*/s*"):
-            try:
-                if path.stat().st_size:
-                    found.append(path)
-            except FileNotFoundError:
-                continue
+        for folder in self._folders:
+            for entry in os.scandir(folder):
+                try:
+                    if entry.stat().st_size:
+                        found.append(Path(entry.path))
+                except FileNotFoundError:
+                    continue
         return sorted(found)
 
     @contextmanager
@@ -107,23 +113,26 @@ class Spilled:
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         cramped = arena.keep("cramped", lambda: Cramped(arena))
         question = cramped.pieces.spilling(rng)
+        cramped.seen.clear()
         engines = cramped.engines()
         what: list[str] = []
         over = threading.Event()
 
         def watch() -> None:
-            later = rng.random() * 0.05
-            while not over.is_set() and not cramped.files():
-                time.sleep(0.001)
-            over.wait(later)
-            for _ in range(20):
-                if over.is_set() or what:
-                    return
+            spared = rng.choice([0, 0, 1, 2])
+            while not over.is_set() and not what:
+                if not cramped.files():
+                    time.sleep(0.0005)
+                    continue
+                if spared:
+                    spared -= 1
+                    over.wait(0.003)
+                    continue
                 with cramped.stopped():
                     files = cramped.files()
                     did = self.change(cramped, files, rng) if files else None
                     what.extend([did] if did else [])
-                over.wait(0.002)
+                over.wait(0.001)
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -225,15 +234,14 @@ def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random
     return f"a spill file of an earlier query, {len(old)} bytes for {len(now)}"
 
 
-def _aged(cramped: Cramped, files: list[Path], rng: random.Random) -> str | None:
+def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
     """A file is what it was a moment before."""
-    file = rng.choice(files)
-    last = cramped.museum[-1] if cramped.museum else b""
-    content = file.read_bytes()
-    if last and len(last) < len(content) and content.startswith(last):
-        file.write_bytes(last)
-        return f"a spill file of {len(content)} as it was with {len(last)}"
-    cramped.museum = [*cramped.museum, content][-8:]
+    for file in files:
+        before, now = cramped.seen.get(file, b""), file.read_bytes()
+        if before and len(before) < len(now):
+            file.write_bytes(before)
+            return f"a spill file of {len(now)} bytes as it was with {len(before)}"
+        cramped.seen[file] = now
     return None
 
 

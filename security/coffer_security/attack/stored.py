@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coffer_security.attack import forged, ground
 from coffer_security.attack.ground import Table
+from coffer_security.attack.layout import Chunk
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
@@ -20,11 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """What a mutation changes: `file` is one of the table's; `others` are further tables of the owner."""
+    """What a mutation changes: `file` is one of the table's; `words` are the query's, columns that it reads among them;
+    `others` are further tables of the owner."""
 
     table: Table
     file: Path
+    words: frozenset[str]
     others: tuple[Table, ...]
+
+    def chunks(self) -> list[Chunk]:
+        """Of the file: those of columns that the query names."""
+        return [chunk for chunk in self.table.layout(self.file).chunks if chunk.column in self.words]
 
 
 # Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
@@ -52,7 +60,8 @@ class Stored:
             table = ground.of_tpch(arena, rng.choice(ground.read_by(arena, question)))
             run = lambda: arena.run(question)  # noqa: E731
         others = tuple(ground.of_tpch(arena, name) for name in ("orders", "customer") if name != table.name)
-        place = Place(table, rng.choice(table.files), others)
+        words = frozenset(re.findall(r"\w+", question.sql.lower()))
+        place = Place(table, rng.choice(table.files), words, others)
         with table.restored(), others[0].restored():
             what = self.change(place, rng)
             judgement = arena.judge(question, run)
@@ -97,7 +106,10 @@ def _anywhere(place: Place, _: random.Random) -> range:
 
 
 def _chunk(place: Place, rng: random.Random) -> range:
-    chunk = rng.choice(place.table.layout(place.file).chunks)
+    chunks = place.chunks()
+    if not chunks:
+        return range(0)
+    chunk = rng.choice(chunks)
     return range(chunk.start, chunk.end)
 
 
@@ -146,11 +158,10 @@ def _exchange_chunks(same_column: bool) -> Change:
     as the shorter has."""
 
     def change(place: Place, rng: random.Random) -> str | None:
-        chunks = place.table.layout(place.file).chunks
         pairs = [
             (one, other)
-            for at, one in enumerate(chunks)
-            for other in chunks[at + 1 :]
+            for one in place.chunks()
+            for other in place.table.layout(place.file).chunks
             if (one.column == other.column) == same_column and (one.row_group == other.row_group) != same_column
         ]
         if not pairs:
@@ -172,6 +183,8 @@ def _exchange_pages(place: Place, rng: random.Random) -> str | None:
     """The two halves of a chunk: pages, where it has several, else parts of one."""
     where = _chunk(place, rng)
     half = len(where) // 2
+    if not half:
+        return None
     content = place.file.read_bytes()
     a, b = content[where.start : where.start + half], content[where.start + half : where.start + 2 * half]
     if a == b:
@@ -184,7 +197,9 @@ def _chunk_of_another_file(place: Place, rng: random.Random) -> str | None:
     other = _another(place, rng)
     if other is None:
         return None
-    mine = place.table.layout(place.file).chunks
+    mine = place.chunks()
+    if not mine:
+        return None
     chunk = rng.choice(mine)
     same = [theirs for theirs in place.table.layout(other).chunks if theirs.column == chunk.column]
     theirs = rng.choice(same)

@@ -225,19 +225,28 @@ def _of_an_earlier_write(write: Write, rng: random.Random) -> str | None:
     return "a file of an earlier write in a new one's place"
 
 
+def _two(write: Write, rng: random.Random) -> tuple[Path, Path] | None:
+    """A new file, and another of the table."""
+    old = [path for path in write.before if path.suffix == ".parquet"]
+    one = rng.choice(write.new)
+    others = sorted(path for path in (*write.new, *old) if path != one)
+    return (one, rng.choice(others)) if others else None
+
+
 def _swapped(write: Write, rng: random.Random) -> str | None:
-    if len(write.new) < 2:
+    two = _two(write, rng)
+    if two is None:
         return None
-    ground.exchange(*rng.sample(write.new, 2))
-    return "two new files swapped"
+    ground.exchange(*two)
+    return "a new file and another one swapped"
 
 
 def _twice(write: Write, rng: random.Random) -> str | None:
-    if len(write.new) < 2:
+    two = _two(write, rng)
+    if two is None:
         return None
-    one, other = rng.sample(write.new, 2)
-    shutil.copyfile(one, other)
-    return "a new file in another one's place too"
+    shutil.copyfile(two[1], two[0])
+    return "another file in a new one's place too"
 
 
 def _a_link(write: Write, rng: random.Random) -> str:

@@ -17,7 +17,9 @@ use arrow::{
     compute::filter_record_batch,
     datatypes::SchemaRef,
 };
-use datafusion_common::{Result, config::TableParquetOptions, internal_datafusion_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{
+    DataFusionError, Result, config::TableParquetOptions, internal_datafusion_err, tree_node::TreeNodeRecursion,
+};
 use datafusion_datasource::{file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec};
 use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
@@ -31,12 +33,14 @@ use datafusion_physical_plan::{
     stream::RecordBatchStreamAdapter,
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use thiserror::Error;
 
 use crate::{
     io::{ScanFiles, task_io},
     operator::operator_basics,
     schema::{empty, timed, with_schema},
 };
+use files::external;
 pub use footers::FooterCache;
 use reader::SealedReaders;
 pub use whole::{BytesSeen, read_rest};
@@ -111,7 +115,7 @@ async fn open(
     pushed: Option<Arc<dyn PhysicalExpr>>,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let opened = files::open(&files, &schema).await?;
+    let opened = files::open(&files, &schema).await.map_err(of_file)?;
     let mut options = TableParquetOptions::default();
     // Where reading must not depend on data, the conditions are looked at only when the rows are here.
     let prunes = files.whole.is_none();
@@ -136,7 +140,7 @@ async fn open(
     let read = DataSourceExec::from_data_source(config).execute(0, context)?;
     let target = Arc::clone(&schema);
     let checked = read.map(move |batch| {
-        let batch = with_schema(&target, batch?)?;
+        let batch = with_schema(&target, batch.map_err(of_file)?)?;
         match &pushed {
             Some(pushed) => keep(batch, pushed),
             None => Ok(batch),
@@ -144,6 +148,20 @@ async fn open(
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, checked)))
 }
+
+/// A file whose pages do not open, or do not hold what they must, is to be told from an operator that failed. What is
+/// pushed into the reader cannot fail, so nothing else comes in these kinds.
+fn of_file(error: DataFusionError) -> DataFusionError {
+    match error.find_root() {
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => external(Unread(error.strip_backtrace())),
+        _ => error,
+    }
+}
+
+/// Why a file could not be read to its end.
+#[derive(Debug, Error)]
+#[error("a file of a table cannot be read: {0}")]
+struct Unread(String);
 
 /// Rows for which the condition is true.
 ///

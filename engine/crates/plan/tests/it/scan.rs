@@ -19,6 +19,7 @@ use coffer_proto::{
     wire::FileSlice,
 };
 use coffer_table::{Column, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
+use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
@@ -340,7 +341,13 @@ async fn altered_pages_are_refused() {
             ("at", data_type(TypeId::Timestamp)),
         ]);
         let files = table.files(vec![table.slice(0, 10)], 1..=5);
-        if read(files, &all, vec![]).await.is_err() {
+        if let Err(error) = read(files, &all, vec![]).await {
+            // A file's fault is told from an operator's.
+            let root = error.find_root();
+            assert!(
+                matches!(root, DataFusionError::External(_) | DataFusionError::ParquetError(_)),
+                "{error:?}"
+            );
             noticed += 1;
         }
     }

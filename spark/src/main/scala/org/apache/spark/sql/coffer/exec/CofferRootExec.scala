@@ -129,6 +129,11 @@ object CofferRootExec {
       "an executor sent an object of a class that is not on the deserialisation allow-list; it was not read",
       "the driver's log names the class; if it is yours, spark.coffer.driver.allowClasses adds it"),
     (
+      "Exception while getting task result",
+      "COFFER_TASK_RESULT",
+      "what an executor sent as a task's result could not be read",
+      "run the query again; if it persists, an executor tampers with task results"),
+    (
       "has failed the maximum allowable number of times",
       "COFFER_SHUFFLE_LOST",
       "shuffle data could not be fetched, however often Spark repeated the stage that wrote it",

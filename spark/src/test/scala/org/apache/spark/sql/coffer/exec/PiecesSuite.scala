@@ -10,6 +10,17 @@ import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.coffer.source.CofferScan.Slice
 import org.apache.spark.sql.coffer.task.{Commits, CofferTaskException, MapCommit}
+import org.apache.spark.util.AccumulatorV2
+
+/** An accumulator as it comes from an executor that puts into it what it likes. */
+private final class Sent(what: Map[Long, MapCommit]) extends AccumulatorV2[MapCommit, Map[Long, MapCommit]] {
+  override def isZero: Boolean = false
+  override def copy(): Sent = new Sent(what)
+  override def reset(): Unit = ()
+  override def add(commit: MapCommit): Unit = ()
+  override def merge(other: AccumulatorV2[MapCommit, Map[Long, MapCommit]]): Unit = ()
+  override def value: Map[Long, MapCommit] = what
+}
 
 /** The parts of sealed plans that need neither Spark nor engines. */
 class PiecesSuite extends AnyFunSuite {
@@ -116,20 +127,16 @@ class PiecesSuite extends AnyFunSuite {
 
   test("records that are none, or not whole, count as missing") {
     val whole = MapCommit(10L, 0, Array(1), Array.emptyByteArray, Array.emptyByteArray)
-    val hostile = new Commits {
-      override def value: Map[Long, MapCommit] =
-        Map[Any, Any](10L -> whole, 11L -> whole.copy(commit = null), 12L -> "a record", "13" -> whole, 14L -> null)
-          .asInstanceOf[Map[Long, MapCommit]]
-    }
+    val sent = Map[Any, Any](10L -> whole, 11L -> whole.copy(commit = null), 12L -> "a record", "13" -> whole, 14L -> null)
     val driver = new Commits
-    driver.merge(hostile)
+    driver.merge(new Sent(sent.asInstanceOf[Map[Long, MapCommit]]))
     assert(driver.value.keySet == Set(10L))
   }
 
   test("a task's result is taken for one only if it is one, and whole") {
     val whole = TaskOutcome(0, Array(1), Array(2), Array(3), Array(4))
     assert(ResultJob.checked(whole) eq whole)
-    Seq(null, "a result", Seq(whole), whole.copy(stream = null), whole.copy(metrics = null)).foreach { other =>
+    Seq[Any](null, "a result", Seq(whole), whole.copy(stream = null), whole.copy(metrics = null)).foreach { other =>
       assert(intercept[CofferException](ResultJob.checked(other)).code == "COFFER_TASK_RESULT")
     }
   }
@@ -137,6 +144,8 @@ class PiecesSuite extends AnyFunSuite {
   test("what Spark says of executors' objects and lost blocks in words only gets a code") {
     val rejected = new SparkException("Exception while getting task result: java.io.InvalidClassException: filter status: REJECTED")
     assert(CofferRootExec.coded(rejected).map(_.code).contains("COFFER_DESERIALIZATION_FILTER"))
+    val unread = new SparkException("Job aborted: Exception while getting task result: java.io.EOFException")
+    assert(CofferRootExec.coded(unread).map(_.code).contains("COFFER_TASK_RESULT"))
     val lost = new SparkException("ShuffleMapStage 3 has failed the maximum allowable number of times: 4.")
     assert(CofferRootExec.coded(new SparkException("Job aborted", lost)).map(_.code).contains("COFFER_SHUFFLE_LOST"))
     val full = new SparkException("Lost task: java.io.IOException: No space left on device")

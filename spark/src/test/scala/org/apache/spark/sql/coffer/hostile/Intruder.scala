@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.hostile
 import java.net.URL
 import java.util.{HashMap => JHashMap}
 
+import scala.concurrent.duration._
 import scala.reflect.ClassTag
 import scala.util.Random
 import scala.util.control.NonFatal
@@ -10,12 +11,10 @@ import scala.util.control.NonFatal
 import gadget.Gadget
 
 import org.apache.spark.{SecurityManager, SparkEnv}
-import org.apache.spark.internal.plugin.{PluginEndpoint, PluginMessage}
+import org.apache.spark.internal.plugin.PluginMessage
 import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rpc.{RpcEnv, RpcTimeout}
 import org.apache.spark.storage.{StorageLevel, TestBlockId}
-
-import scala.concurrent.duration._
 
 /** Somebody who reaches the driver's ports, as each executor does, and sends it objects over the socket. */
 object Intruder {
@@ -43,14 +42,14 @@ object Intruder {
     val (name, harm) = harms(rng.nextInt(harms.size))
     val answer =
       try if (place == "upload") upload(harm()) else ask(place, harm())
-      catch { case NonFatal(e) => s"${e.getClass.getName}: ${e.getMessage}" }
+      catch { case NonFatal(e) => Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).take(20).mkString("; ") }
     Array(s"$name to $place", answer)
   }
 
   private def ask(place: String, harm: AnyRef): String = {
     val env = SparkEnv.get
-    val (endpoint, message) = place match {
-      case "plugin" => classOf[PluginEndpoint].getName -> PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
+    val (endpoint: String, message: AnyRef) = place match {
+      case "plugin" => "org.apache.spark.internal.plugin.PluginEndpoint" -> PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
       case "heartbeat" => "HeartbeatReceiver" -> harm
       case "tracker" => "MapOutputTracker" -> harm
       case _ => "BlockManagerMaster" -> harm

@@ -6,7 +6,7 @@ import scala.util.Random
 
 import gadget.Gadget
 
-import org.apache.spark.SparkEnv
+import org.apache.spark.{InternalAccumulator, SparkEnv}
 import org.apache.spark.sql.coffer.exec.TaskOutcome
 import org.apache.spark.sql.coffer.task.MapCommit
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -86,7 +86,11 @@ object RecordLies {
   /** Every number that a task reports is this one, or is missing. */
   private final class Numbers(number: Option[Long]) extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
-      val numbers = end.accumulators.filter(a => a.isInstanceOf[LongAccumulator] || a.isInstanceOf[DoubleAccumulator] || a.isInstanceOf[SQLMetric])
+      // Spark itself refuses a result whose size the executor has set.
+      val numbers = end.accumulators.filter(!_.name.contains(InternalAccumulator.RESULT_SIZE)).filter {
+        case _: LongAccumulator | _: DoubleAccumulator | _: SQLMetric => true
+        case _ => false
+      }
       number match {
         case None => end.counts(end.accumulators.filterNot(numbers.contains))
         case Some(n) => numbers.foreach {

@@ -39,7 +39,7 @@ object ResultLies {
     "result-commit-of-an-earlier-query" -> outcomes((o, rng) => Museum.outcome(rng).fold(o)(old => o.copy(commit = old.commit))),
     "result-without-bytes" -> outcomes((o, _) => o.copy(stream = null, commit = null, counters = null, metrics = null)),
     "result-missing" -> (rng => new Told(rng, { case _: TaskOutcome => null })),
-    "result-of-another-class" -> (rng => new Told(rng, { case _: TaskOutcome => Seq("a result", 7) })),
+    "result-of-another-class" -> (rng => new Told(rng, { case _: TaskOutcome => Seq("a result") })),
     "gadget-as-result" -> (rng => new Told(rng, { case _: TaskOutcome => new Gadget })),
     "gadget-as-map-status" -> (rng => new Told(rng, { case _: MapStatus => new Gadget })),
     "gadget-inside-a-result" -> (rng => new Told(rng, { case value @ (_: TaskOutcome | _: MapStatus) => inside(value, rng) }))
@@ -48,7 +48,7 @@ object ResultLies {
   private def inside(value: Any, rng: Random): Any = {
     val map = new JHashMap[AnyRef, AnyRef]()
     map.put(new Gadget, "value")
-    Seq[Any](Some(List(value, new Gadget)), Array[AnyRef](new Gadget), map, (value, new Gadget))(rng.nextInt(4))
+    Seq[Any](Some(List[Any](value, new Gadget)), Array[AnyRef](new Gadget), map, (value, new Gadget))(rng.nextInt(4))
   }
 
   private def statuses(lie: (Array[Long], Random) => Array[Long]): Random => Lie = rng =>

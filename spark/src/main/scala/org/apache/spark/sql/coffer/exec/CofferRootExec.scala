@@ -112,8 +112,9 @@ object CofferRootExec {
   /** What Spark itself says only in the text of a job's failure: a full disk, an object that was held back, lost shuffle data. */
   private[exec] def coded(e: Throwable): Option[CofferException] = {
     val texts = causes(e).flatMap(c => Option(c.getMessage)).toSeq
-    said.collectFirst { case (words, code, message, hint) if texts.exists(_.contains(words)) =>
-      new CofferException(code, message, hint, e)
+    said.collectFirst {
+      case (words, code, message, hint) if texts.exists(_.contains(words)) =>
+        new CofferException(code, message, hint, e)
     }
   }
 

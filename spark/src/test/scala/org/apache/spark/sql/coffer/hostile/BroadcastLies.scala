@@ -18,18 +18,22 @@ object BroadcastLies {
     "broadcast-noise" -> stream((bytes, rng) => Bytes.noise(bytes, rng)),
     "broadcast-of-an-earlier-query" -> stream((bytes, rng) => Museum.broadcast(rng).getOrElse(bytes)),
     "broadcast-streams-swapped" -> (rng => new OfThisQuery(rng, (all, r) => exchange(all(r.nextInt(all.size)), r))),
-    "broadcast-stream-of-another" -> (rng => new OfThisQuery(rng, (all, r) =>
-      if (all.size > 1) r.shuffle(all) match {
-        case a +: b +: _ if a.nonEmpty && b.nonEmpty => a(r.nextInt(a.length)) = b(r.nextInt(b.length))
-        case _ =>
-      })),
-    "broadcast-repeats-a-stream" -> (rng => new OfThisQuery(rng, (all, r) => {
-      val streams = all(r.nextInt(all.size))
-      if (streams.length > 1) r.shuffle(streams.indices.toVector) match {
-        case a +: b +: _ => streams(a) = streams(b)
-        case _ =>
-      }
-    }))
+    "broadcast-stream-of-another" -> (rng =>
+      new OfThisQuery(rng,
+        (all, r) =>
+          if (all.size > 1) r.shuffle(all) match {
+            case a +: b +: _ if a.nonEmpty && b.nonEmpty => a(r.nextInt(a.length)) = b(r.nextInt(b.length))
+            case _ =>
+          })),
+    "broadcast-repeats-a-stream" -> (rng =>
+      new OfThisQuery(rng,
+        (all, r) => {
+          val streams = all(r.nextInt(all.size))
+          if (streams.length > 1) r.shuffle(streams.indices.toVector) match {
+            case a +: b +: _ => streams(a) = streams(b)
+            case _ =>
+          }
+        }))
   )
 
   private def exchange(streams: Streams, rng: Random): Unit = {
@@ -38,13 +42,14 @@ object BroadcastLies {
   }
 
   private def stream(change: (Array[Byte], Random) => Array[Byte]): Random => Lie = rng =>
-    new OfThisQuery(rng, (all, r) => {
-      val streams = all(r.nextInt(all.size))
-      if (streams.nonEmpty) {
-        val at = r.nextInt(streams.length)
-        streams(at) = change(streams(at), r)
-      }
-    })
+    new OfThisQuery(rng,
+      (all, r) => {
+        val streams = all(r.nextInt(all.size))
+        if (streams.nonEmpty) {
+          val at = r.nextInt(streams.length)
+          streams(at) = change(streams(at), r)
+        }
+      })
 
   /** Changes what the query's broadcasts hold, once, when a task starts that could read them. Locally, block store and tasks share the object. */
   private final class OfThisQuery(rng: Random, change: (Seq[Streams], Random) => Unit) extends Lie {

@@ -25,15 +25,18 @@ object RecordLies {
     "record-of-another-partition" -> records((c, rng) => c.copy(partition = c.partition + 1 + rng.nextInt(2))),
     "record-of-another-map" -> records((c, rng) => c.copy(mapId = c.mapId + 1 + rng.nextInt(2))),
     "record-missing" -> (rng => new Told(rng)({ end => end.tells(Nil); "no record" })),
-    "record-for-other-maps-too" -> (rng => new Told(rng)({ end =>
-      val own = end.commits.toSeq.flatMap(_.value.values)
-      end.tells(own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))
-      "its record for its neighbours"
-    })),
-    "task-counters-false" -> (rng => new Counted(rng, (c, r) => c.copy(counters = Bytes.noise(c.counters, r)),
-      (o, r) => o.copy(counters = Bytes.noise(o.counters, r)))),
-    "task-metrics-false" -> (rng => new Counted(rng, (c, r) => c.copy(metrics = Bytes.flipped(c.metrics, r)),
-      (o, r) => o.copy(metrics = Bytes.flipped(o.metrics, r)))),
+    "record-for-other-maps-too" -> (rng =>
+      new Told(rng)({ end =>
+        val own = end.commits.toSeq.flatMap(_.value.values)
+        end.tells(own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))
+        "its record for its neighbours"
+      })),
+    "task-counters-false" -> (rng =>
+      new Counted(rng, (c, r) => c.copy(counters = Bytes.noise(c.counters, r)),
+        (o, r) => o.copy(counters = Bytes.noise(o.counters, r)))),
+    "task-metrics-false" -> (rng =>
+      new Counted(rng, (c, r) => c.copy(metrics = Bytes.flipped(c.metrics, r)),
+        (o, r) => o.copy(metrics = Bytes.flipped(o.metrics, r)))),
     "accumulators-missing" -> (_ => new Numbers(None)),
     "accumulators-zero" -> (_ => new Numbers(Some(0L))),
     "accumulators-one" -> (_ => new Numbers(Some(1L))),
@@ -42,18 +45,21 @@ object RecordLies {
     "row-counts-zero" -> (_ => new RowCounts(m => -m.value)),
     "row-counts-one" -> (_ => new RowCounts(m => 1L - m.value)),
     "row-counts-huge" -> (_ => new RowCounts(_ => 1L << 50)),
-    "gadget-as-accumulator" -> (_ => new Lie {
-      override def atEnd(end: TaskEnd): Unit = {
-        end.counts(end.accumulators :+ new GadgetAccumulator)
-        Hostile.did("an accumulator of a class of its own")
-      }
-    })
+    "gadget-as-accumulator" -> (_ =>
+      new Lie {
+        override def atEnd(end: TaskEnd): Unit = {
+          end.counts(end.accumulators :+ new GadgetAccumulator)
+          Hostile.did("an accumulator of a class of its own")
+        }
+      })
   )
 
-  private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng => new Told(rng)({ end =>
-    end.tells(end.commits.toSeq.flatMap(_.value.values).map(lie(_, rng)))
-    end.commits.toSeq.flatMap(_.value.values).map(c => s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).map(_.length)} bytes").mkString("; ")
-  })
+  private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng =>
+    new Told(rng)({ end =>
+      end.tells(end.commits.toSeq.flatMap(_.value.values).map(lie(_, rng)))
+      end.commits.toSeq.flatMap(_.value.values).map(c =>
+        s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).map(_.length)} bytes").mkString("; ")
+    })
 
   /** Told of every map task's record, or of one only. */
   private final class Told(rng: Random)(lie: TaskEnd => String) extends Lie {

@@ -18,9 +18,11 @@ object ResultLies {
     "map-sizes-huge" -> statuses((sizes, rng) => sizes.map(_ => 1L << (40 + rng.nextInt(22)))),
     "map-sizes-swapped" -> statuses((sizes, rng) => rng.shuffle(sizes.toSeq).toArray),
     "map-sizes-more" -> statuses((sizes, rng) => sizes ++ Array.fill(1 + rng.nextInt(9))(1000L)),
-    "map-of-another-id" -> (rng => new Told(rng, {
-      case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), Museum.commit(rng).map(_.mapId).getOrElse(s.mapId + 1))
-    })),
+    "map-of-another-id" -> (rng =>
+      new Told(rng,
+        {
+          case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), Museum.commit(rng).map(_.mapId).getOrElse(s.mapId + 1))
+        })),
     "map-of-no-id" -> (rng => new Told(rng, { case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), rng.nextLong()) })),
     "result-stream-flipped" -> streams(Bytes.flipped),
     "result-stream-cut" -> streams(Bytes.cut),

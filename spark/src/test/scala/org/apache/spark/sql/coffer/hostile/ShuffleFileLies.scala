@@ -28,10 +28,11 @@ object ShuffleFileLies {
     "shuffle-block-of-another-reducer" -> one((f, rng) => f.blocks = replaced(f.blocks, rng)(_ => f.blocks(rng.nextInt(f.blocks.length)))),
     "shuffle-blocks-swapped" -> one((f, rng) => f.blocks = swapped(f.blocks, rng)),
     "shuffle-blocks-as-one" -> one((f, _) => f.blocks = f.blocks.flatten.toArray +: f.blocks.tail.map(_ => Array.emptyByteArray)),
-    "shuffle-of-an-earlier-query" -> one((f, rng) => Museum.output(rng).foreach { old =>
-      f.data = old.data
-      f.index = old.index
-    }),
+    "shuffle-of-an-earlier-query" -> one((f, rng) =>
+      Museum.output(rng).foreach { old =>
+        f.data = old.data
+        f.index = old.index
+      }),
     "shuffle-data-of-an-earlier-query" -> one((f, rng) => Museum.output(rng).foreach(old => f.data = old.data)),
     "shuffle-maps-swapped" -> two((a, b, _) => {
       val (data, index) = (a.data, a.index)
@@ -76,10 +77,12 @@ object ShuffleFileLies {
     rng => new BetweenMapAndReduce(rng, (outputs, r) => change(outputs(r.nextInt(outputs.size)), r))
 
   private def two(change: (Output, Output, Random) => Unit): Random => Lie = rng =>
-    new BetweenMapAndReduce(rng, (outputs, r) => if (outputs.size > 1) r.shuffle(outputs) match {
-        case a +: b +: _ => change(a, b, r)
-        case _ =>
-      })
+    new BetweenMapAndReduce(rng,
+      (outputs, r) =>
+        if (outputs.size > 1) r.shuffle(outputs) match {
+          case a +: b +: _ => change(a, b, r)
+          case _ =>
+        })
 
   /** Changes one shuffle of the query, when a task starts and all maps of the shuffle are done. */
   private final class BetweenMapAndReduce(rng: Random, change: (Seq[Output], Random) => Unit) extends Lie {

@@ -6,7 +6,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +85,7 @@ class Arena:
         self._tables = count()
         self._seen: dict[tuple[str, str], int] = {}
         self._engines: frozenset[int] = frozenset()
+        self._served = 0
         self._cluster: Cluster | None = None
         self._kept: dict[str, Any] = {}
         self.driver: Driver
@@ -157,7 +158,8 @@ class Arena:
         return self._attacked(lie, question, f"seed={seed} skip={skip}")
 
     def attack_at_start(self, lie: str, rng: random.Random) -> Outcome:
-        """One run for which engines have to be started, at which the saboteurs tell `lie`."""
+        """One run for which engines have to be started, at which the saboteurs tell `lie`. An engine that is refused serves
+        no task; if a task of an earlier run that is still ending met it, the run itself goes on with another."""
         question = self.ask(rng)
         seed = rng.getrandbits(48)
         self.saboteur.arm_at_start(lie, seed)
@@ -165,6 +167,9 @@ class Arena:
         self.expect_new_engines()
         outcome = self._attacked(lie, question, f"seed={seed}")
         self.expect_new_engines()
+        if outcome.applied and outcome.verdict == "right_rows" and self._served:
+            # The answer may be right; that such an engine got work and keys is not.
+            return replace(outcome, verdict="wrong", check="accepted")
         return outcome
 
     def _attacked(self, lie: str, question: Question, drawn: str) -> Outcome:
@@ -179,6 +184,7 @@ class Arena:
         key = (lie, question.name)
         self._seen[key] = max(self._seen.get(key, 0), *(done.seen for done in told))
         what = next((done.what for done in told if done.what), None)
+        self._served = sum(done.served for done in told)
         detail = f"{question.name} {drawn}: {what or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"

@@ -24,10 +24,12 @@ _PATIENCE = 10.0  # seconds for a saboteur to answer
 
 @dataclass(frozen=True)
 class Done:
-    """What an armed lie came to: to what it was applied (None: to nothing), and how many places it could have been."""
+    """What an armed lie came to: to what it was applied (None: to nothing), in how many places it could have been, and how
+    many tasks the engine behind it was given meanwhile."""
 
     what: str | None
     seen: int
+    served: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,12 @@ class Saboteurs:
         for told in self._folder.glob("*.told"):
             answers.append(json.loads(told.read_text()))
             told.unlink()
-        whats = [answer["what"] for answer in answers if answer["what"]]
-        return Done("; ".join(whats) or None, max((answer["seen"] for answer in answers), default=0))
+        told = [answer for answer in answers if answer["what"]]
+        return Done(
+            "; ".join(answer["what"] for answer in told) or None,
+            max((answer["seen"] for answer in answers), default=0),
+            sum(answer["served"] for answer in told),
+        )
 
     def probe(self, lie: str, seed: int) -> dict[str, Any]:
         """A lie that needs no query, told to each engine: `what` was said (None: nothing could be), and its `answer`."""
@@ -131,7 +137,16 @@ class Saboteurs:
         if not line:
             # Its process is gone, with its executor or by `die`.
             control.unlink(missing_ok=True)
-            return {"what": None, "seen": 0, "alive": False, "engine": 0, "panics": [], "lies": {}, "answer": ""}
+            return {
+                "what": None,
+                "seen": 0,
+                "served": 0,
+                "alive": False,
+                "engine": 0,
+                "panics": [],
+                "lies": {},
+                "answer": "",
+            }
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ValueError(answer["error"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coffer_security.attack.mutation import Mutation, Outcome
@@ -46,11 +46,7 @@ class StartLie:
     needs: frozenset[str] = _LOCAL
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        outcome = arena.attack_at_start(self.name, rng)
-        if outcome.applied and outcome.verdict == "right_rows":
-            # The answer may be right; that such an engine got keys is not.
-            return replace(outcome, verdict="wrong", check="accepted")
-        return outcome
+        return arena.attack_at_start(self.name, rng)
 
 
 # Until no query's objects are left, and with them no session; how many there still are.
@@ -116,6 +112,8 @@ _IN_TASKS = [
     "replay-stream-of-a-query-relabelled",
     "replay-stream-of-a-stage-relabelled",
     "replay-input-of-a-query",
+    "honest-twin",
+    "tampered-twin",
     "forge-attempt-in",
     "forge-counter-in",
     "flip-bit-out",

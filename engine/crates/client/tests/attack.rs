@@ -431,7 +431,7 @@ impl Host {
         let mine: Vec<_> = tasks.iter().rev().take(6).collect();
         if let (Ok(_), Some(task)) = (&ended, Rng::new(seed).pick(&mine)) {
             told.what = Some(format!("stage {} partition {}", task.start.stage, task.start.partition));
-            code = match again(&self.behind, task) {
+            code = match again(&self.behind, &task.start, task.inputs.clone()) {
                 Ok(Outcome { end: End::Done(_), .. }) => "ran-again".to_owned(),
                 Ok(Outcome {
                     end: End::Failed(failed),

@@ -103,7 +103,7 @@ impl Control {
             },
             "disarm" => {
                 let told = self.relay.hands.disarm();
-                json!({ "what": told.what, "seen": told.seen })
+                json!({ "what": told.what, "seen": told.seen, "served": told.served })
             }
             "probe" => self.probe(number("seed")),
             "health" => json!({
@@ -130,7 +130,7 @@ impl Control {
         let Some(task) = Rng::new(seed).pick(&tasks).cloned() else {
             return json!({ "what": null, "answer": "" });
         };
-        let answer = match again(&self.relay, &task) {
+        let answer = match again(&self.relay, &task.start, task.inputs.clone()) {
             Ok(Outcome { end: End::Done(_), .. }) => "done".to_owned(),
             Ok(Outcome {
                 end: End::Failed(failed),
@@ -146,7 +146,7 @@ impl Control {
     pub fn end(&self) {
         self.engine.kill();
         let told = self.relay.hands.disarm();
-        let told = json!({ "what": told.what, "seen": told.seen }).to_string();
+        let told = json!({ "what": told.what, "seen": told.seen, "served": told.served }).to_string();
         self.leave("told", told.as_bytes());
         let evidence = self.relay.hands.past(|past| past.evidence.last().cloned());
         if let Some(evidence) = evidence {

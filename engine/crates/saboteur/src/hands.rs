@@ -17,6 +17,8 @@ pub struct Told {
     pub what: Option<String>,
     /// In how many places it could have been told.
     pub seen: u64,
+    /// How many tasks came since it was armed.
+    pub served: u64,
 }
 
 struct Armed {
@@ -99,6 +101,9 @@ impl Hands {
     }
 
     pub(crate) fn start(&self, start: &mut Start) {
+        if let Some(armed) = &mut self.lock().armed {
+            armed.told.served += 1;
+        }
         let place = place("START", start);
         self.tell(&place, start, |lie, value, past, rng| match lie {
             Lie::Start(tell) => tell(value, past, rng),
@@ -109,10 +114,19 @@ impl Hands {
     /// Whether the lie that is armed wants all inputs of a task at hand.
     pub(crate) fn wants_inputs(&self) -> bool {
         let state = self.lock();
-        state
-            .armed
-            .as_ref()
-            .is_some_and(|armed| matches!(armed.lie, Lie::Inputs(_)))
+        let armed = state.armed.as_ref();
+        armed.is_some_and(|armed| matches!(armed.lie, Lie::Inputs(_) | Lie::Twin(_)))
+    }
+
+    /// The inputs of a second run of this task, if there is to be one.
+    pub(crate) fn twin(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Inputs> {
+        let tell = self.due(|lie| match lie {
+            Lie::Twin(tell) => Some(tell),
+            _ => None,
+        })?;
+        let mut inputs = inputs.clone();
+        self.told(&place("beside", start), |_, rng| tell(&mut inputs, asked, rng));
+        Some(inputs)
     }
 
     pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {

@@ -207,7 +207,7 @@ impl Conversation {
         };
         if outcome.done().is_some()
             && hands.twice()
-            && let Ok(second) = again(&self.relay, &true_task)
+            && let Ok(second) = again(&self.relay, &true_task.start, true_task.inputs.clone())
             && second.done().is_some()
         {
             hands.of_both(&mut outcome, &second, &truth);
@@ -235,6 +235,11 @@ impl Conversation {
             self.fetch(task, asked)?;
             if self.relay.hands.wants_inputs() {
                 (0..INPUTS).try_for_each(|other| self.fetch(task, other))?;
+            }
+            if let Some(inputs) = self.relay.hands.twin(&task.inputs, asked, start) {
+                let (relay, start) = (self.relay.clone(), start.clone());
+                // What comes of it is nobody's; what comes of the task itself is judged.
+                thread::spawn(move || again(&relay, &start, inputs));
             }
             self.relay.hands.input(&mut task.inputs, asked, start);
         }
@@ -362,18 +367,18 @@ fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
     write(front, &last)
 }
 
-/// Runs a recorded task once more, on a connection of its own, with all that is known of it: its inputs and its session's
-/// key releases.
-pub fn again(relay: &Relay, task: &Task) -> io::Result<Outcome> {
+/// Runs a task once more, on a connection of its own, with all that is known of it: its inputs and its session's key
+/// releases.
+pub fn again(relay: &Relay, start: &Start, inputs: Inputs) -> io::Result<Outcome> {
     let mut back = UnixStream::connect(&relay.engine)?;
-    write(&mut back, &Message::of(TaskMessage::Start, task.start.encode_to_vec()))?;
+    write(&mut back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
     let mut running = Running {
-        inputs: task.inputs.clone(),
+        inputs,
         ..Running::default()
     };
     let mut releases = relay
         .hands
-        .past(|past| past.releases(|session| session == task.start.session))
+        .past(|past| past.releases(|session| session == start.session))
         .into_iter();
     loop {
         let message = read(&mut back)?.ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -69,6 +69,11 @@ pub(super) const LIES: &[(&str, Lie)] = &[
         Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_stage)),
     ),
     ("replay-input-of-a-query", Lie::Input(input_of_another_query)),
+    (
+        "honest-twin",
+        Lie::Twin(|inputs, _, _| Some(format!("the same task at once, over {} inputs", inputs.len()))),
+    ),
+    ("tampered-twin", Lie::Twin(tampered)),
     ("forge-attempt-in", Lie::Input(forge_attempt)),
     (
         "forge-counter-in",
@@ -324,6 +329,17 @@ fn input_of_another_query(inputs: &mut Inputs, asked: u32, view: &View<'_>, rng:
     Some(format!("input {asked} of another query"))
 }
 
+/// What tasks of one plan share must not be spoilt by one of them.
+fn tampered(inputs: &mut Inputs, asked: u32, rng: &mut Rng) -> Did {
+    let bytes = inputs.get_mut(&asked)?;
+    let what = match rng.below(3) {
+        0 => flip(bytes, rng),
+        1 => cut(bytes, rng),
+        _ => framed(inputs, asked, rng, drop_frame),
+    }?;
+    Some(format!("the same task at once, but {what}"))
+}
+
 fn forge_attempt(inputs: &mut Inputs, asked: u32, _: &View<'_>, rng: &mut Rng) -> Did {
     let bytes = inputs.get_mut(&asked)?;
     let mut streams = parse(bytes)?;
@@ -352,8 +368,9 @@ mod tests {
         let other = join(&[stream(0, 2, 2)]);
         let inputs: Inputs = [(4, bytes), (5, other)].into();
         for (name, lie) in LIES {
-            let (Lie::Input(tell) | Lie::Inputs(tell)) = lie else {
-                panic!("{name}")
+            let tell = match lie {
+                Lie::Input(tell) | Lie::Inputs(tell) => tell,
+                _ => continue,
             };
             let recorded = ["swap-reducers", "replay"]
                 .iter()

@@ -45,17 +45,23 @@ def main(argv: list[str]) -> int:
         made.append(Arena(folder / kind, kind=kind, scale=arguments.scale, like=made[0] if made else None))
         return made[-1]
 
+    campaign = Campaign(mutations, arena, seed=arguments.seed)
+    report = campaign.report
+    interrupted = False
     try:
-        report = Campaign(mutations, arena, seed=arguments.seed).until(live, arguments.seconds)
+        campaign.until(live, arguments.seconds)
+    except KeyboardInterrupt:
+        # What was counted until now counts.
+        interrupted = True
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    if report.applied < arguments.runs and not arguments.only:
+    if report.applied < arguments.runs and not arguments.only and not interrupted:
         below.add(report, arguments.runs - report.applied, arguments.seed)
     _write(report, arguments, time.monotonic() - started)
     for name in report.idle:
         print(f"{name}: never applied", file=sys.stderr)
-    return 1 if report.wrong or report.idle else 0
+    return 1 if report.wrong or report.idle or interrupted else 0
 
 
 def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 from coffer._find import find_binary, target_dir
 
 PROGRAM = "coffer-saboteur"
+# The answer of one that is not there any more.
+_GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "lies": {}, "answer": ""}
 _PATIENCE = 10.0  # seconds for a saboteur to answer
 
 
@@ -137,16 +139,7 @@ class Saboteurs:
         if not line:
             # Its process is gone, with its executor or by `die`.
             control.unlink(missing_ok=True)
-            return {
-                "what": None,
-                "seen": 0,
-                "served": 0,
-                "alive": False,
-                "engine": 0,
-                "panics": [],
-                "lies": {},
-                "answer": "",
-            }
+            return {**_GONE}
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ValueError(answer["error"])

@@ -1,8 +1,9 @@
-"""What sizes tell, and what hides it: the same answers with padding and without pruning, lengths of few classes, and reads that do
-not depend on the rows. What is tested here is what docs/security/sizes.md states."""
+"""What sizes tell, and what hides it: the same answers with padding and without pruning, lengths of few classes, and reads that
+do not depend on the rows. What is tested here is what docs/security/sizes.md states."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +82,7 @@ def stream_lengths(watched: tuple[Driver, Path], sql: str, conf: dict[str, str])
     for file in set(scratch.rglob("*.index")) - before:
         data = file.read_bytes()
         ends = [int.from_bytes(data[at : at + 8], "big") for at in range(0, len(data), 8)]
-        lengths |= {end - start for start, end in zip(ends, ends[1:], strict=False)}
+        lengths |= {end - start for start, end in itertools.pairwise(ends)}
     assert lengths, "no shuffle file was written: the test counts nothing"
     return lengths
 

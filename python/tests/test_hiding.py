@@ -1,5 +1,5 @@
-"""What sizes tell, and what hides it: the same answers with padding and without pruning, lengths of few classes, and reads that
-do not depend on the rows. What is tested here is what docs/security/sizes.md states."""
+"""What sizes tell, and what hides it: the same answers with padding and without pruning, lengths of few classes, and
+reads that do not depend on the rows. What is tested here is what docs/security/sizes.md states."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 mod like;
 mod position;
+mod search;
 mod shape;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use arrow::{
 };
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::ColumnarValue;
+use memchr::memmem::Finder;
 
 use crate::{
     Unsupported,
@@ -28,9 +30,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("ends_with", Fallible::Never, |call| {
         test(call, |text, part| text.ends_with(part))
     }),
-    entry("contains", Fallible::Never, |call| {
-        test(call, |text, part| text.contains(part))
-    }),
+    entry("contains", Fallible::Never, contains),
     entry("upper", Fallible::Never, |call| map(call, shape::upper)),
     entry("lower", Fallible::Never, |call| map(call, shape::lower)),
     entry("init_cap", Fallible::Never, |call| map(call, shape::init_cap)),
@@ -162,6 +162,17 @@ fn test(call: &CallInfo<'_>, f: fn(&str, &str) -> bool) -> Built {
         let (left, right) = (texts(args, 0)?, texts(args, 1)?);
         let truths: BooleanArray = (0..rows).map(|row| Some(f(left.get(row)?, right.get(row)?))).collect();
         Ok(Arc::new(truths) as ArrayRef)
+    }))
+}
+
+fn contains(call: &CallInfo<'_>) -> Built {
+    let each = test(call, |text, part| text.contains(part))?;
+    Ok(Arc::new(move |args, rows| match texts(args, 1)? {
+        Texts::One(Some(part)) if !part.is_empty() => {
+            let found = search::holds(&texts(args, 0)?, rows, &Finder::new(&part), |_| true);
+            Ok(Arc::new(found) as ArrayRef)
+        }
+        _ => each(args, rows),
     }))
 }
 

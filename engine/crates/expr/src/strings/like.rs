@@ -9,7 +9,7 @@ use arrow::{
 use datafusion_common::ScalarValue;
 use memchr::memmem::Finder;
 
-use super::{Built, texts};
+use super::{Built, Texts, search, texts};
 use crate::{function::CallInfo, vector::all_null};
 
 /// A part of a pattern.
@@ -62,10 +62,7 @@ pub(super) fn like(call: &CallInfo<'_>) -> Built {
     })?);
     Ok(Arc::new(move |args, rows| {
         let values = texts(args, 0)?;
-        let truths: BooleanArray = (0..rows)
-            .map(|row| values.get(row).map(|text| matcher.matches(text)))
-            .collect();
-        Ok(Arc::new(truths) as ArrayRef)
+        Ok(Arc::new(matcher.column(&values, rows)) as ArrayRef)
     }))
 }
 
@@ -174,6 +171,23 @@ impl Matcher {
         }
     }
 
+    fn column(&self, texts: &Texts, rows: usize) -> BooleanArray {
+        match self {
+            Self::Contains(part) => search::holds(texts, rows, part, |_| true),
+            Self::Sequence { start, middle, end } if start.is_empty() && end.is_empty() => match middle.split_first() {
+                Some((first, then)) => search::holds(texts, rows, first, |rest| in_order(then, rest)),
+                None => self.each(texts, rows),
+            },
+            _ => self.each(texts, rows),
+        }
+    }
+
+    fn each(&self, texts: &Texts, rows: usize) -> BooleanArray {
+        (0..rows)
+            .map(|row| texts.get(row).map(|text| self.matches(text)))
+            .collect()
+    }
+
     fn matches(&self, text: &str) -> bool {
         match self {
             Self::Equals(whole) => text == whole,
@@ -190,17 +204,21 @@ impl Matcher {
                 else {
                     return false;
                 };
-                // A text within a text begins and ends at characters, so bytes will do.
-                let mut rest = rest.as_bytes();
-                middle.iter().all(|part| {
-                    let after = part.find(rest).and_then(|at| rest.get(at + part.needle().len()..));
-                    rest = after.unwrap_or_default();
-                    after.is_some()
-                })
+                in_order(middle, rest.as_bytes())
             }
             Self::General(tokens) => general(tokens, text),
         }
     }
+}
+
+/// Whether the bytes hold these texts, each after the one before. A text within a text begins and ends at characters, so bytes
+/// will do.
+fn in_order(parts: &[Finder<'_>], mut rest: &[u8]) -> bool {
+    parts.iter().all(|part| {
+        let after = part.find(rest).and_then(|at| rest.get(at + part.needle().len()..));
+        rest = after.unwrap_or_default();
+        after.is_some()
+    })
 }
 
 /// Greedy with one point of return: a later `%` makes an earlier one's choice final.
@@ -260,8 +278,15 @@ mod tests {
             }
             let regex = regex::Regex::new(&(regex + r"\z")).unwrap();
             let matcher = Matcher::new(tokens(pattern, '\\').unwrap());
-            for text in texts {
+            let all: Texts = Texts::Array(texts.iter().copied().map(Some).collect());
+            let column = matcher.column(&all, texts.len());
+            for (row, text) in texts.iter().enumerate() {
                 assert_eq!(matcher.matches(text), regex.is_match(text), "{text:?} LIKE {pattern:?}");
+                assert_eq!(
+                    column.value(row),
+                    regex.is_match(text),
+                    "{text:?} LIKE {pattern:?} in a column"
+                );
             }
         }
     }

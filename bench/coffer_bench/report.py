@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coffer_bench.sides import COMET, COMET_SPARK
+from coffer_bench.sides import COMET, COMET_SPARK, HIDING
 
 SIDES = ("spark", "coffer", "unsealed", "comet")
 
@@ -31,6 +31,9 @@ class Measured:
 def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[str, Any]:
     """The JSON object. Sides that did not run are empty."""
     seconds = {side: measured.seconds.get(side, {}) for side in SIDES}
+    hiding = {side: measured.seconds[side] for side in HIDING if side in measured.seconds}
+    over = {f"coffer/{side}": ratios(seconds["coffer"], seconds[side]) for side in SIDES if side != "coffer"}
+    costs = {f"{side}/coffer": ratios(hiding[side], seconds["coffer"]) for side in hiding}
     return {
         "benchmark": benchmark,
         "sf": float(scale) if "." in scale else int(scale),
@@ -38,9 +41,9 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
         "versions": _versions(measured.seconds),
         "settings": measured.settings,
         "runs": runs,
-        "seconds": seconds,
+        "seconds": {**seconds, **hiding},
         "same_answer": measured.same_answer,
-        "ratios": {f"coffer/{side}": ratios(seconds["coffer"], seconds[side]) for side in SIDES if side != "coffer"},
+        "ratios": {**over, **costs},
         "counters": measured.counters,
         "milliseconds": measured.milliseconds,
         "failed": _failed(measured),
@@ -94,7 +97,7 @@ def _machine() -> dict[str, Any]:
         "cpu": model,
         "cores": os.cpu_count(),
         "memory_mib": memory // 1024,
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
     }
 
 

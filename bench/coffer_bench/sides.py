@@ -63,7 +63,20 @@ def spark(tables: Tables, folder: Path, resources: Resources) -> Driver:
 
 def coffer(tables: Tables, folder: Path, resources: Resources) -> Driver:
     """Coffer on sealed tables made of the same files."""
-    return _sealed("coffer", tables, folder, resources, None)
+    return _sealed("coffer", tables, folder, resources)
+
+
+# What is hidden beyond values, and how: docs/security/sizes.md says what of.
+HIDING = {
+    "pow2": {"spark.coffer.pad": "pow2"},
+    "fixed": {"spark.coffer.pad": "fixed"},
+    "whole": {"spark.coffer.prune": "off"},
+}
+
+
+def _hiding(name: str) -> Start:
+    """Coffer with settings of `HIDING`."""
+    return lambda tables, folder, resources: _sealed(name, tables, folder, resources, conf=HIDING[name])
 
 
 def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
@@ -71,12 +84,20 @@ def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
     built = subprocess.run(
         [Path(__file__).parent.parent / "build-unsealed"], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    return _sealed("unsealed", tables, folder, resources, Path(built.strip()))
+    return _sealed("unsealed", tables, folder, resources, programs=Path(built.strip()))
 
 
-def _sealed(name: str, tables: Tables, folder: Path, resources: Resources, programs: Path | None) -> Driver:
+def _sealed(
+    name: str,
+    tables: Tables,
+    folder: Path,
+    resources: Resources,
+    *,
+    programs: Path | None = None,
+    conf: dict[str, str] | None = None,
+) -> Driver:
     owner = Owner.create(folder / f"{name}-trusted", programs)
-    conf = resources.conf(folder / name, resources.heap)
+    conf = {**resources.conf(folder / name, resources.heap), **(conf or {})}
     conf["spark.coffer.engine.memory"] = f"{resources.native}GiB"
     env = {}
     if programs is not None:
@@ -148,4 +169,10 @@ def _comet_python() -> Path:
     return python
 
 
-START: dict[str, Start] = {"spark": spark, "coffer": coffer, "unsealed": unsealed, "comet": comet}
+START: dict[str, Start] = {
+    "spark": spark,
+    "coffer": coffer,
+    "unsealed": unsealed,
+    "comet": comet,
+    **{name: _hiding(name) for name in HIDING},
+}

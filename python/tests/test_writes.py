@@ -325,3 +325,17 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
     owner.coffer("verify", "--clean", path)
     verified = owner.coffer("verify", "--deep", path)
     assert "version 2" in verified.stdout
+
+
+@pytest.mark.cluster
+def test_engines_of_several_executors_write_one_version(clustered: Driver, owner: Owner, tmp_path: Path) -> None:
+    on_cluster = Writing(owner, clustered, tmp_path)
+    source = "SELECT id, s, dt, k FROM edge"
+    made = f"CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION '{tmp_path / 'spread'}' AS {source} WHERE id < 600"
+    on_cluster.sql(made)
+    on_cluster.sql(f"INSERT INTO spread {source} WHERE id >= 600")
+    assert on_cluster.rows("spread") == canonical(on_cluster, source)
+    on_cluster.verified(tmp_path / "spread")
+    on_cluster.sql(f"INSERT OVERWRITE spread {source} WHERE id % 7 = 0")
+    assert on_cluster.rows("spread") == canonical(on_cluster, f"{source} WHERE id % 7 = 0")
+    on_cluster.sql("DROP TABLE spread")

@@ -39,7 +39,10 @@ trait Number: ArrowNativeType {
     const WIDTH: u8;
     /// The upper half of a form.
     const TYPE: u8;
-    fn number(self) -> Option<i64>;
+    /// Whether 64 bits hold it.
+    fn fits(self) -> bool;
+    /// It, if 64 bits hold it; else its lower half.
+    fn number(self) -> i64;
     fn of(number: i64) -> Self;
 }
 
@@ -49,8 +52,12 @@ macro_rules! number {
             const WIDTH: u8 = $width;
             const TYPE: u8 = $log << 4;
             #[inline(always)]
-            fn number(self) -> Option<i64> {
-                Some(i64::from(self))
+            fn fits(self) -> bool {
+                true
+            }
+            #[inline(always)]
+            fn number(self) -> i64 {
+                i64::from(self)
             }
             #[inline(always)]
             fn of(number: i64) -> Self {
@@ -66,8 +73,14 @@ impl Number for i128 {
     const WIDTH: u8 = 16;
     const TYPE: u8 = 4 << 4;
     #[inline(always)]
-    fn number(self) -> Option<i64> {
-        i64::try_from(self).ok()
+    fn fits(self) -> bool {
+        Self::from(self.number()) == self
+    }
+    #[inline(always)]
+    fn number(self) -> i64 {
+        self.to_le_bytes()
+            .first_chunk()
+            .map_or(0, |bytes| i64::from_le_bytes(*bytes))
     }
     #[inline(always)]
     fn of(number: i64) -> Self {
@@ -178,32 +191,38 @@ struct Range {
 impl Range {
     /// `None` if a value is no 64-bit number, or there are no values.
     fn of<T: Number>(parts: &[&[T]]) -> Option<Self> {
-        let first = parts.iter().find_map(|part| part.first())?.number()?;
-        let (mut least, mut most) = (first, first);
-        let (mut before, mut step, mut ascending) = (first, 0u64, true);
+        let first = parts.iter().find_map(|part| part.first())?.number();
+        let (mut least, mut most, mut fits) = (first, first, true);
         for part in parts {
-            let mut fits = true;
             for value in *part {
-                let number = value.number();
-                fits &= number.is_some();
-                let number = number.unwrap_or(before);
-                least = least.min(number);
-                most = most.max(number);
-                ascending &= before <= number;
-                step = step.max(number.abs_diff(before));
-                before = number;
-            }
-            if !fits {
-                return None;
+                fits &= value.fits();
+                least = least.min(value.number());
+                most = most.max(value.number());
             }
         }
-        Some(Self {
+        let span = most.abs_diff(least);
+        fits.then(|| Self {
             first,
             least,
-            span: most.abs_diff(least),
-            step: ascending.then_some(step),
+            span,
+            // Steps in place of offsets of one byte would gain nothing.
+            step: (span > 0xff).then(|| greatest_step(first, parts)).flatten(),
         })
     }
+}
+
+/// `None` if the values descend anywhere: mostly seen at once.
+fn greatest_step<T: Number>(first: i64, parts: &[&[T]]) -> Option<u64> {
+    let (mut before, mut step) = (first, 0);
+    for value in parts.iter().copied().flatten() {
+        let number = value.number();
+        if number < before {
+            return None;
+        }
+        step = step.max(number.abs_diff(before));
+        before = number;
+    }
+    Some(step)
 }
 
 fn write_numbers<T: Number>(parts: &[&[T]], out: &mut Vec<u8>) {
@@ -271,8 +290,7 @@ fn bytes_for(most: u64) -> u8 {
 fn write_offsets<T: Number, const N: usize>(parts: &[&[T]], base: i64, out: &mut Vec<u8>) {
     for part in parts {
         for (place, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
-            // All of them are numbers: `Range` has seen them.
-            *place = low(value.number().unwrap_or(base).wrapping_sub(base));
+            *place = low(value.number().wrapping_sub(base));
         }
     }
 }
@@ -281,7 +299,7 @@ fn write_steps<T: Number, const N: usize>(parts: &[&[T]], first: i64, out: &mut 
     let mut before = first;
     for part in parts {
         for (place, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
-            let number = value.number().unwrap_or(before);
+            let number = value.number();
             *place = low(number.wrapping_sub(before));
             before = number;
         }

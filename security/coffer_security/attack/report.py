@@ -14,7 +14,8 @@ _COUNTS = ("applied", "live", "detected", "right_rows", "wrong")
 
 @dataclass
 class Row:
-    """What came of one mutation's runs. `live` of the applied ones went through Spark."""
+    """What came of one mutation's runs. `live` of the applied ones met the real processes, nearly all of them through Spark;
+    the rest were told below it, in one process."""
 
     tried: int = 0
     applied: int = 0
@@ -55,7 +56,7 @@ class Row:
             "detected": self.detected,
             "right_rows": self.right_rows,
             "wrong": self.wrong,
-            "through_spark": self.live,
+            "live": self.live,
             "tried": self.tried,
             "seconds": round(self.seconds, 2),
             "checks": dict(self.checks.most_common()),
@@ -90,7 +91,7 @@ class Report:
 
     def table(self) -> str:
         """The table as Markdown, which reads well in a terminal too."""
-        lines = [("mutation", "applied", "through Spark", "detected", "right rows", "wrong", "checks that named it")]
+        lines = [("mutation", "applied", "live", "detected", "right rows", "wrong", "checks that named it")]
         for name, row in self.rows.items():
             if row.tried:
                 checks = ", ".join(f"{code} {n}" for code, n in row.checks.most_common(3))

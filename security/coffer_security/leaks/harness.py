@@ -130,8 +130,9 @@ def _side(folder: Path, plain: dict[str, Path], owner: Owner | None, application
         for number, application in enumerate(applications):
             last = number == len(applications) - 1
             with _driver(folder, number, tables, owner, host, application.conf) as driver:
-                for part in tables["gone"].glob("part-*"):
-                    part.unlink()
+                if "gone" in tables:
+                    for part in tables.pop("gone").glob("part-*"):
+                        part.unlink()
                 for name, workload in application.workloads:
                     _say(f"{'sealed' if owner else 'control'}: {name}")
                     session = Session(

@@ -26,6 +26,17 @@ SKEW = {
     "spark.sql.shuffle.partitions": "8",
 }
 
+_PLAN = """
+before = {key: spark.conf.get(key, None) for key in conf}
+for key, value in conf.items():
+    spark.conf.set(key, value)
+frame = spark.sql(sql)
+frame.collect()
+for key, value in before.items():
+    spark.conf.unset(key) if value is None else spark.conf.set(key, value)
+result = frame._jdf.queryExecution().executedPlan().toString()
+"""
+
 
 @dataclass
 class Session:
@@ -56,6 +67,12 @@ class Session:
         else:
             raise AssertionError(f"this query should have failed: {sql}")
 
+    def planned(self, sql: str, conf: dict[str, str], word: str) -> None:
+        """A query whose plan, as AQE left it, must hold `word`."""
+        plan = str(self.run(_PLAN, sql=sql, conf=conf))
+        if word not in plan:
+            raise AssertionError(f"AQE did not do what it should ({word}): {plan}")
+
     def run(self, code: str, **names: object) -> object:
         self.queries += 1
         return self.driver.run(code, **names)
@@ -71,12 +88,23 @@ def adaptive(session: Session) -> None:
     tpch(session, conf=SWITCH)
     for number in (3, 5, 9, 18, 21):
         session.ask(planted.tpch_query(number), SKEW)
-    pairs = "secret a JOIN secret b ON a.number = b.number AND a.id % 99 = b.id % 99"
-    session.ask(
-        f"SELECT a.number, b.{COLUMN}, count(*) FROM {pairs} WHERE a.{COLUMN} <> '{LITERAL}-skew' GROUP BY 1, 2 LIMIT 20",
-        SKEW,
-    )
+    session.planned(planted.tpch_query(3), SWITCH, "BroadcastHashJoin")
+    session.planned(_SKEWED, SKEW, "skewed")
+    many = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": "16"}
+    session.planned("SELECT l_comment, count(*) FROM lineitem GROUP BY l_comment LIMIT 5", many, "coalesced")
     session.ask(planted.tpch_query(3), {"spark.sql.adaptive.enabled": "false"})
+
+
+# Most lines belong to one order; the union gives more than one map task, among which its partition can be split.
+_LINES = " UNION ALL ".join(
+    f"SELECT CASE WHEN l_linenumber < 6 THEN {(planted.KEYS << 24) + 1}L ELSE l_orderkey END AS k, l_comment FROM lineitem "
+    f"WHERE l_partkey % 4 = {part}"
+    for part in range(4)
+)
+_SKEWED = (
+    f"SELECT count(*), max(l_comment), max(o_comment) FROM ({_LINES}) JOIN orders ON k = o_orderkey "
+    f"WHERE o_comment <> '{LITERAL}-skew'"
+)
 
 
 def literals(session: Session) -> None:

@@ -166,6 +166,8 @@ class Arena:
         self.saboteur.end_engines()
         self.expect_new_engines()
         outcome = self._attacked(lie, question, f"seed={seed}")
+        # One that was admitted and opens no key, say, would fail every run to come.
+        self.saboteur.end_engines()
         self.expect_new_engines()
         if outcome.applied and outcome.verdict == "right_rows" and self._served:
             # The answer may be right; that such an engine got work and keys is not.

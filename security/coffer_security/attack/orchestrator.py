@@ -88,7 +88,7 @@ class Campaign:
             outcome = mutation.attempt(arena, rng)
         except Exception as error:
             # The harness's own failure: a long run goes on, but does not end well.
-            outcome = Outcome(False, "wrong", "harness", f"try {row.tried}: {error!r}")
+            outcome = Outcome(False, "wrong", "harness", f"try {row.tried}: {repr(error)[:600]}")
             arena.restart()
         row.add(outcome, time.monotonic() - started)
         if outcome.verdict == "wrong":

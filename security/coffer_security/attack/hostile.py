@@ -29,12 +29,17 @@ _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
 
 
 def configuration() -> dict[str, str]:
-    """The settings that put the lying executor beside Coffer's plugin."""
+    """The settings that put the lying executor beside Coffer's plugin, into a driver in local mode.
+
+    There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's life: it forgets its only
+    block manager and has no way to take it back. Nothing else depends on them, so they may fail for ever.
+    """
     jars = [str(find_jar()), str(jar())]
     return {
         "spark.plugins": f"{PLUGIN},{_PACKAGE}.HostilePlugin",
         "spark.jars": ",".join(jars),
         "spark.driver.extraClassPath": ":".join(jars),
+        "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
     }
 
 

@@ -27,6 +27,9 @@ OPEN = {
 CONF = {
     **OPEN,
     "spark.executor.memory": "640m",
+    # What a JVM merely reserves is in core files too, as gigabytes of nothing.
+    "spark.executor.extraJavaOptions": "-XX:CompressedClassSpaceSize=128m -XX:ReservedCodeCacheSize=96m",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     "spark.cores.max": "2",
     "spark.sql.files.maxPartitionBytes": "1m",
     "spark.coffer.scan.targetBytes": "1048576",

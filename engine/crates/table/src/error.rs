@@ -98,6 +98,9 @@ pub enum Error {
     /// The Parquet reader refused the bytes.
     #[error("the Parquet reader refused the file: {0}")]
     Parquet(String),
+    /// A length or count in a Parquet file is not possible: found before the Parquet reader could believe it.
+    #[error("the Parquet file is malformed: {0}")]
+    ParquetLength(&'static str),
     /// The Parquet reader panicked over the bytes.
     #[error("the Parquet reader gave up on malformed bytes")]
     ParquetPanic,
@@ -305,6 +308,7 @@ impl Error {
             | Error::ColumnNotEncrypted(_)
             | Error::ColumnForeignKey(_)
             | Error::Parquet(_)
+            | Error::ParquetLength(_)
             | Error::ParquetPanic
             | Error::KeyMetadata(_)
             | Error::DataKey(_)
@@ -377,7 +381,7 @@ impl Error {
             Error::PartitionType(_) => "use booleans, whole numbers, decimals, strings, dates or timestamps",
             Error::DuplicateColumn(_) => "rename one of them",
             Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
-            Error::ParquetPanic | Error::Parquet(_) => "the file is damaged or was altered",
+            Error::ParquetPanic | Error::Parquet(_) | Error::ParquetLength(_) => "the file is damaged or was altered",
             _ => return None,
         };
         Some(text.to_owned())

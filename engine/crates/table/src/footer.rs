@@ -20,7 +20,7 @@ use parquet::{
     },
 };
 
-use crate::{Digest, Error, FilePin, KekRetriever, KeyMaterial, pme::KekSource};
+use crate::{Digest, Error, FilePin, KekRetriever, KeyMaterial, lengths, pme::KekSource};
 
 /// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted footer.
 pub const TAIL_LEN: u64 = 8;
@@ -95,7 +95,10 @@ impl OpenedFooter {
 /// Opens a footer. `bytes` are those of [`FooterPin::range`]; `columns` are those that will be read, whose keys must be
 /// held. Encryption under a key of the pin's table is demanded of every column, read or not.
 pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str]) -> Result<OpenedFooter, Error> {
-    check_bytes(&bytes, pin)?;
+    let footer = check_bytes(&bytes, pin)?;
+    if !coffer_sealing::UNSEALED {
+        lengths::check_sealed_footer(footer)?;
+    }
     let metadata = parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::<KekSet>::clone(keks))?;
     let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(u64::MAX);
     if rows != pin.rows {
@@ -111,8 +114,8 @@ pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str])
     })
 }
 
-/// Length, magic and digest, before a byte is parsed.
-fn check_bytes(bytes: &[u8], pin: &FooterPin) -> Result<(), Error> {
+/// Length, magic and digest, before a byte is parsed. Gives the footer without its tail.
+fn check_bytes<'a>(bytes: &'a [u8], pin: &FooterPin) -> Result<&'a [u8], Error> {
     let want = pin.footer_length.saturating_add(TAIL_LEN);
     let got = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if got != want {
@@ -136,7 +139,7 @@ fn check_bytes(bytes: &[u8], pin: &FooterPin) -> Result<(), Error> {
     if Digest::of(footer) != pin.footer_sha256 {
         return Err(Error::FooterDigest);
     }
-    Ok(())
+    Ok(footer)
 }
 
 /// Parses footer and tail. Without a prefix the one stored in the file is taken (foreign files only).

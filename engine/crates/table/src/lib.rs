@@ -26,6 +26,7 @@ mod disk;
 mod error;
 pub mod footer;
 mod lease;
+pub mod lengths;
 mod manifest;
 mod open;
 mod order;

@@ -21,6 +21,7 @@ use parquet::{
 use crate::{
     Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert, disk,
     footer::{TAIL_LEN, caught, decode},
+    lengths,
     read::read_range,
 };
 
@@ -238,6 +239,7 @@ fn tail_length(tail: &[u8]) -> Result<u64, Error> {
 
 /// Parses a footer; one with encrypted columns is none of an unverified input.
 fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
+    lengths::check_footer(split(&bytes)?.0)?;
     let decoder =
         caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
     let metadata = decode(decoder, bytes, size)?;

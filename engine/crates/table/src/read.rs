@@ -3,21 +3,24 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use bytes::Bytes;
 use parquet::{
     arrow::arrow_reader::{
         ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
     },
     encryption::decrypt::FileDecryptionProperties,
+    errors::ParquetError,
+    file::reader::{ChunkReader, Length},
 };
 
-use crate::{Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, pme::NamedKeks};
+use crate::{Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, lengths, pme::NamedKeks};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
@@ -67,7 +70,7 @@ impl FileReader {
         if schema.fields().len() != metadata.schema().fields().len() {
             return Err(Error::BatchSchema("the number of columns".into()));
         }
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(Modules { file, size }, metadata)
             .with_batch_size(BATCH_ROWS)
             .build()?;
         Ok(Self {
@@ -135,6 +138,43 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
         schema,
         left: None,
     })
+}
+
+/// A file of encrypted modules only, each of which is looked at before the `parquet` crate allocates by its length.
+struct Modules {
+    file: File,
+    size: u64,
+}
+
+impl Length for Modules {
+    fn len(&self) -> u64 {
+        self.size
+    }
+}
+
+impl ChunkReader for Modules {
+    type T = BufReader<File>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let mut read = self.file.get_read(start)?;
+        if !coffer_sealing::UNSEALED {
+            let short = || ParquetError::EOF("a module lies outside of its file".to_owned());
+            let length = u32::from_le_bytes(*read.fill_buf()?.first_chunk().ok_or_else(short)?);
+            lengths::check_module_length(length).map_err(|error| ParquetError::General(error.to_string()))?;
+            if u64::from(length) > self.size.saturating_sub(start).saturating_sub(4) {
+                return Err(short());
+            }
+        }
+        Ok(read)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let end = u64::try_from(length).ok().and_then(|length| start.checked_add(length));
+        match end {
+            Some(end) if end <= self.size => self.file.get_bytes(start, length),
+            _ => Err(ParquetError::EOF("a page lies outside of its file".to_owned())),
+        }
+    }
 }
 
 fn closed_column(metadata: &ArrowReaderMetadata) -> Option<String> {

@@ -51,6 +51,13 @@ pub(crate) struct InputSpec {
     pub(crate) schema: SchemaRef,
 }
 
+/// Streams that one task may read of an input. Counted before anything is allocated for them; Spark's map statuses would fill a
+/// driver long before.
+const MAX_STREAMS: u64 = 1 << 24;
+
+/// How much of a frame is allocated ahead of its arrival: one piece of input.
+const AHEAD: usize = 1 << 20;
+
 /// Rows that small batches are put together to.
 const BATCH_ROWS: usize = 8192;
 
@@ -97,6 +104,13 @@ impl Demux {
         folder: Arc<SpillFolder>,
         opened: Arc<AtomicU64>,
     ) -> Result<Self, Check> {
+        let claimed = spec.rectangles.iter().map(|rectangle| {
+            let (maps, reduces) = (rectangle.maps.len() as u64, rectangle.reduces.len() as u64);
+            maps.saturating_mul(reduces)
+        });
+        if claimed.fold(0_u64, u64::saturating_add) > MAX_STREAMS {
+            return Err(Check::Input(spec.id));
+        }
         let mut pairs = Vec::new();
         for rectangle in &spec.rectangles {
             for map in rectangle.maps.clone() {
@@ -274,7 +288,8 @@ impl Demux {
             .and_then(|header| header.frame_len())
             .map_err(refused)?;
         if self.buffer.len() < length {
-            self.buffer.reserve(length - self.buffer.len());
+            // Room grows with what has come: a header that claims a long frame costs nothing.
+            self.buffer.reserve((length - self.buffer.len()).min(AHEAD));
             return Ok(false);
         }
         let frame = self.buffer.split_to(length);

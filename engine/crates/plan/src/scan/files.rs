@@ -60,6 +60,7 @@ fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFil
             path,
             size,
             metadata: Arc::clone(metadata),
+            plain: slice.plain,
         }))
 }
 

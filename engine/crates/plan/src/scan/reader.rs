@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use coffer_table::lengths;
 use datafusion_common::{Result, exec_err, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
@@ -31,6 +32,50 @@ pub(super) struct SealedFile {
     pub(super) path: Path,
     pub(super) size: u64,
     pub(super) metadata: Arc<ParquetMetaData>,
+    /// An unverified input, nothing of which is encrypted.
+    pub(super) plain: bool,
+}
+
+impl SealedFile {
+    /// Looks at pages before the `parquet` crate allocates by what they say.
+    fn check_pages(&self, bytes: &[u8]) -> parquet::errors::Result<()> {
+        if self.plain || coffer_sealing::UNSEALED {
+            lengths::check_pages(bytes)
+        } else {
+            lengths::check_modules(bytes)
+        }
+        .map_err(refused)
+    }
+
+    /// The same for a range with page indexes.
+    fn check_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
+        if !self.plain && !coffer_sealing::UNSEALED {
+            return lengths::check_modules(bytes).map_err(refused);
+        }
+        for chunk in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            let (offset, length) = (chunk.column_index_offset(), chunk.column_index_length());
+            if let Some(index) = part(range, bytes, offset, length) {
+                lengths::check_column_index(index).map_err(refused)?;
+            }
+            let (offset, length) = (chunk.offset_index_offset(), chunk.offset_index_length());
+            if let Some(index) = part(range, bytes, offset, length) {
+                lengths::check_offset_index(index).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a range of a file has of a page index, if it has all of it.
+fn part<'a>(range: &Range<u64>, bytes: &'a [u8], offset: Option<i64>, length: Option<i32>) -> Option<&'a [u8]> {
+    let from = u64::try_from(offset?).ok()?.checked_sub(range.start)?;
+    let from = usize::try_from(from).ok()?;
+    let length = usize::try_from(length?).ok().filter(|length| *length > 0)?;
+    bytes.get(from..from.checked_add(length)?)
+}
+
+fn refused(error: coffer_table::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
 }
 
 /// Makes readers for files whose footers are open.
@@ -104,17 +149,21 @@ impl SealedReader {
 }
 
 impl AsyncFileReader for SealedReader {
+    /// Page indexes are read so, in one range.
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
         async move {
             self.check(&range)?;
             self.note(&range);
-            read_range(self.store.as_ref(), &self.file.path, range, &self.bytes_read)
+            let bytes = read_range(self.store.as_ref(), &self.file.path, range.clone(), &self.bytes_read)
                 .await
-                .map_err(|error| ParquetError::External(Box::new(error)))
+                .map_err(|error| ParquetError::External(Box::new(error)))?;
+            self.file.check_indexes(&range, &bytes)?;
+            Ok(bytes)
         }
         .boxed()
     }
 
+    /// Pages are read so: a whole column chunk for each range, or a whole page.
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         async move {
             for range in &ranges {
@@ -131,6 +180,7 @@ impl AsyncFileReader for SealedReader {
                     return Err(ParquetError::EOF("storage gave fewer bytes than a page has".to_owned()));
                 }
                 self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
+                self.file.check_pages(bytes)?;
             }
             Ok(read)
         }

@@ -40,6 +40,12 @@ fn main() -> ExitCode {
     if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
         eprintln!("warning: {warning}");
     }
+    // Memory is locked where it may be; a command that is over in seconds says nothing where it may not.
+    let _ = coffer_hardening::lock_memory();
+    if let Err(error) = coffer_hardening::forbid_core_dumps() {
+        eprintln!("error: core dumps cannot be turned off: {error}");
+        return ExitCode::FAILURE;
+    }
     let site = site::Site::new(&cli.global);
     let done = match cli.command {
         Command::Init(args) => init::run(&site, &args),

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    hardening::forbid_core_dumps()?;
+    hardening::harden()?;
     let home = Home::locate(arguments.home.as_deref())?;
     let passphrase = match &arguments.passphrase_file {
         Some(file) => Passphrase::from_file(file)?,

@@ -1,16 +1,15 @@
-//! What keeps an engine's memory out of files: no core dumps.
-//!
-//! This binds an honest system only. A hostile root reads memory as it likes where no TEE stops it; see `SECURITY.md`.
+//! What keeps an engine's memory out of files ([`coffer_hardening`]) and its values out of logs.
 
 use std::io;
 
-use capctl::prctl::set_dumpable;
-use rlimit::Resource;
-
-/// Turns core dumps off for this process. To be called first, before any key exists.
-pub fn forbid_core_dumps() -> io::Result<()> {
-    Resource::CORE.set(0, 0)?;
-    set_dumpable(false)?;
+/// Core dumps and ptrace off, memory locked where the system lets it. First thing in `main`, before any key exists. What was not
+/// possible is in the log.
+pub fn harden() -> io::Result<()> {
+    coffer_hardening::forbid_core_dumps()?;
+    match coffer_hardening::lock_memory() {
+        locked @ coffer_hardening::Locked::All => tracing::info!("{locked}"),
+        not => tracing::warn!("{not}"),
+    }
     Ok(())
 }
 
@@ -22,18 +21,4 @@ pub fn silence_panic_messages() {
             .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
         tracing::error!(place, "a task panicked");
     }));
-}
-
-#[cfg(test)]
-mod tests {
-    use capctl::prctl::get_dumpable;
-
-    use super::*;
-
-    #[test]
-    fn core_dumps_are_off_afterwards() {
-        forbid_core_dumps().unwrap();
-        assert_eq!(Resource::CORE.get().unwrap(), (0, 0));
-        assert!(!get_dumpable().unwrap());
-    }
 }

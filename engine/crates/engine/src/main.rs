@@ -1,61 +1,40 @@
 //! `coffer-engine`: the enclave's process.
 
+mod arguments;
+
 use std::{
-    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use clap::{Parser, ValueEnum};
+use arguments::{Arguments, Request};
 use coffer_engine::{
-    address::Address,
     connection,
     enclave::{Enclave, Settings},
     hardening, lifeline,
     listen::Listener,
-    size::MemorySize,
 };
-use coffer_keys::evidence::{EvidenceKind, VERSION};
-
-/// Runs plan fragments over sealed data, with keys that the data's owner releases to it.
-#[derive(Parser)]
-#[command(name = "coffer-engine", version = VERSION)]
-struct Arguments {
-    /// Where to listen: unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose) or vsock:CID:PORT
-    #[arg(long)]
-    listen: Address,
-    /// Memory for the tasks' data, for example 512MiB or 2GiB
-    #[arg(long, default_value = "2GiB")]
-    memory: MemorySize,
-    /// Folder for sealed spill files; the engine makes its own in it
-    #[arg(long)]
-    spill_dir: PathBuf,
-    /// What the engine proves its identity with
-    #[arg(long)]
-    evidence: EvidenceArgument,
-    /// End when this ends
-    #[arg(long)]
-    lifeline: Option<LifelineArgument>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum EvidenceArgument {
-    /// None at all: for development, and refused by every policy that does not name it
-    #[value(name = EvidenceKind::Simulated.name())]
-    Simulated,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum LifelineArgument {
-    /// Standard input
-    Stdin,
-}
+use coffer_keys::evidence::VERSION;
 
 /// How often idle leases are looked at.
 const LEASE_CHECK: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match arguments::parse(std::env::args_os().skip(1)) {
+        Ok(Request::Run(arguments)) => arguments,
+        Ok(Request::Help) => {
+            println!("{}", arguments::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Request::Version) => {
+            println!("coffer-engine {VERSION}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\nhint: coffer-engine --help");
+            return ExitCode::from(2);
+        }
+    };
     if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
         eprintln!("warning: {warning}");
     }
@@ -74,9 +53,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    hardening::forbid_core_dumps()?;
+    hardening::harden()?;
     let enclave = Enclave::start(&Settings {
-        memory: arguments.memory.bytes(),
+        memory: arguments.memory,
         spill_folder: arguments.spill_dir.clone(),
     })?;
     // Sockets only; tasks have threads of their own.
@@ -89,19 +68,19 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let ended = runtime.block_on(async {
         let listener = Listener::bind(&arguments.listen)
             .map_err(|error| format!("cannot listen on {}: {error}", arguments.listen))?;
-        let EvidenceArgument::Simulated = arguments.evidence;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "engine_id": enclave.id(),
-            "evidence": EvidenceKind::Simulated.name(),
+            "evidence": arguments.evidence.name(),
             "version": VERSION,
         }))?;
         let accepting = connection::accept(enclave.clone(), listener);
         tokio::pin!(accepting);
         let lifeline = async {
-            match arguments.lifeline {
-                Some(LifelineArgument::Stdin) => lifeline::stdin_ended().await,
-                None => std::future::pending().await,
+            if arguments.lifeline {
+                lifeline::stdin_ended().await;
+            } else {
+                std::future::pending().await
             }
         };
         tokio::pin!(lifeline);

@@ -15,7 +15,11 @@ pub const HEADER_LEN: usize = 16;
 pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 /// The longest frame, header and tag included. Checked before anything is allocated.
 pub const MAX_FRAME_LEN: usize = 64 << 20;
-/// Frames that one key may seal. At the longest frame this is 2⁴⁶ AES blocks under one key, far inside what GCM allows.
+/// Frames that one key may seal, enforced by sealers and openers alike.
+///
+/// NIST SP 800-38D allows 2³⁹ − 256 bits in one invocation (a frame has 2²⁹ at most) and, with nonces that are counted and so never
+/// repeat, 2⁶⁴ invocations. What binds earlier is the birthday bound of the block cipher: at the longest frame this is 2⁴⁶ blocks
+/// under one key, which lets ciphertext be told from noise with a probability of about 2⁻³⁷.
 pub const MAX_FRAMES: u64 = 1 << 24;
 
 const VERSION: u8 = 1;
@@ -133,6 +137,12 @@ impl FrameSealer {
         self.closed
     }
 
+    /// As if so many frames had been sealed: their numbers are never used.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, frame: u64) {
+        self.next = frame;
+    }
+
     /// Appends one frame; `fill` appends its plaintext to the buffer, where it is sealed in place. On an error the
     /// buffer is as before, and the counter is not used again.
     pub(crate) fn seal_with<E: From<Error>>(
@@ -214,6 +224,12 @@ impl FrameOpener {
 
     pub(crate) fn is_finished(&self) -> bool {
         self.state == State::Finished
+    }
+
+    /// As if so many frames had been opened.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, frame: u64) {
+        self.next = frame;
     }
 
     /// Opens one whole frame in place. After an error nothing more opens.

@@ -1,7 +1,7 @@
 //! Secret bytes as a type.
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, rand};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::Error;
 
@@ -53,6 +53,8 @@ impl<const N: usize> Secret<N> {
         verify_slices_are_equal(self.0.as_slice(), other.0.as_slice()).is_ok()
     }
 }
+
+impl<const N: usize> ZeroizeOnDrop for Secret<N> {}
 
 impl<const N: usize> Clone for Secret<N> {
     fn clone(&self) -> Self {

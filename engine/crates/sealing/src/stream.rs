@@ -208,6 +208,11 @@ impl StreamSealer {
     pub fn is_finished(&self) -> bool {
         self.frames.is_closed()
     }
+
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, frame: u64) {
+        self.frames.skip_to(frame);
+    }
 }
 
 /// The first bytes of a stream: hints, all of them.
@@ -291,6 +296,11 @@ impl StreamOpener {
     /// Whether the last frame was opened: the next bytes are another stream's.
     pub fn is_finished(&self) -> bool {
         self.frames.is_finished()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, frame: u64) {
+        self.frames.skip_to(frame);
     }
 
     /// How many frames the whole stream had; an error unless the last one was opened.

@@ -78,6 +78,15 @@ impl Site {
         }
     }
 
+    /// The same home under another client engine: a driver that was started again.
+    pub async fn restarted(self) -> Self {
+        let service = Arc::new(Service::open(self.home.clone(), &passphrase()).unwrap());
+        let listener = Listener::bind(&Address::Unix(self.folder.path().join("client-again"))).unwrap();
+        let address = listener.address().clone();
+        tokio::spawn(coffer_client::connection::accept(service, listener));
+        Self { address, ..self }
+    }
+
     pub async fn client(&self) -> Client {
         let mut client = self.stranger().await;
         client.hello(false).await.unwrap();

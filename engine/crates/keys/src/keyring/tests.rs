@@ -227,3 +227,22 @@ fn wrapped_table_keys() {
         Ok(())
     });
 }
+
+proptest::proptest! {
+    /// The decoders before and behind the authentication; Argon2 lies between them, so no fuzz target gets there.
+    #[test]
+    fn keyrings_of_any_bytes_are_decoded_or_refused(
+        bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),
+        count in proptest::prelude::any::<u32>(),
+    ) {
+        let _ = Contents::decode(&bytes);
+        let mut contents = bytes.clone();
+        if let Some(place) = contents.get_mut(64..68) {
+            place.copy_from_slice(&count.to_le_bytes());
+        }
+        let _ = Contents::decode(&contents);
+        let path = Path::new("keyring");
+        let _ = Header::parse(path, &bytes);
+        let _ = Header::parse(path, &[b"CFKR\x01", bytes.as_slice()].concat());
+    }
+}

@@ -3,7 +3,9 @@
 use super::{attempt, key, session};
 use crate::{
     Attempt, AttemptId, Error, ExecutionId, MAX_FRAME_LEN, Partition, Secret, StageId, StreamIdentity, StreamOpener,
-    StreamSealer, StreamTarget, frame::OVERHEAD, identity, seal_message,
+    StreamSealer, StreamTarget,
+    frame::{HEADER_LEN, MAX_FRAMES, OVERHEAD},
+    identity, seal_message,
 };
 
 fn begin() -> Attempt {
@@ -35,6 +37,30 @@ fn nothing_is_sealed_after_the_last_frame() {
     assert_eq!(sealer.seal(b"b", true, &mut out), Err(Error::SealedAfterLast));
     assert_eq!(out, before);
     assert!(sealer.is_finished());
+}
+
+#[test]
+fn a_key_seals_and_opens_so_many_frames_and_no_more() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    let mut opener = opener(&sealer);
+    sealer.skip_to(MAX_FRAMES - 1);
+    opener.skip_to(MAX_FRAMES - 1);
+    sealer.seal(b"the last that fits", false, &mut out).unwrap();
+    let before = out.clone();
+    assert_eq!(sealer.seal(b"one more", true, &mut out), Err(Error::TooManyFrames));
+    assert_eq!(out, before);
+    assert_eq!(opener.open(out).unwrap().counter(), MAX_FRAMES - 1);
+
+    // A sealer that did not keep to it would not be believed.
+    let mut header = [0; HEADER_LEN + 16];
+    header[0] = 1;
+    header[4..12].copy_from_slice(&MAX_FRAMES.to_le_bytes());
+    header[12] = 16;
+    let refused = opener.open(header.to_vec()).err();
+    assert!(
+        matches!(refused, Some(Error::WrongCounter { got: MAX_FRAMES, .. })),
+        "{refused:?}"
+    );
 }
 
 #[test]

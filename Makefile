@@ -4,7 +4,9 @@
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
 # make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
-# make lint    formatters and linters of the three languages, as checks: with clippy, which `test` leaves out
+# make lint    formatters and linters of the three languages, as checks, with clippy, which `test` leaves out; licences and sources
+# make fuzz    fuzz targets under libFuzzer, TIME seconds each; TARGET=name, TARGET=all
+# make tcb     the crates and lines that run inside an enclave
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -28,7 +30,7 @@ JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type 
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build tools engine demo test bench attack leaks lint format clean
+.PHONY: build tools engine demo test bench attack leaks lint fuzz tcb format clean
 
 build: tools engine $(JAR) $(VENV)/.ready
 
@@ -67,7 +69,16 @@ leaks: build
 
 lint: tools $(VENV)/.ready
 	@scripts/check-style
+	@scripts/check-dependencies
 	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
+
+TIME ?= 60
+
+fuzz: tools
+	@FUZZ_TARGET_DIR=$(CACHE)/fuzz-target scripts/fuzz $(TIME) $(TARGET)
+
+tcb: engine
+	@scripts/tcb
 
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml

@@ -1,0 +1,65 @@
+//! The targets, one module for each kind of bytes.
+
+mod codec;
+mod evidence;
+mod footer;
+#[cfg(feature = "engine")]
+mod fragment;
+mod frames;
+mod key_metadata;
+mod manifest;
+mod messages;
+mod plain;
+mod policy;
+#[cfg(feature = "engine")]
+mod tasks;
+mod wire;
+
+use crate::{Seed, Target};
+
+/// All targets of this build.
+pub fn targets() -> Vec<Target> {
+    let mut targets = vec![
+        frames::TARGET,
+        messages::TARGET,
+        wire::TARGET,
+        codec::TARGET,
+        manifest::TARGET,
+        key_metadata::TARGET,
+        footer::SEALED,
+        footer::PLAINTEXT,
+        plain::TARGET,
+        evidence::TARGET,
+        policy::TARGET,
+    ];
+    #[cfg(feature = "engine")]
+    targets.extend([
+        fragment::TARGET,
+        tasks::DESCRIPTOR,
+        tasks::OBJECT,
+        tasks::STREAM,
+        tasks::PAYLOAD,
+        tasks::SCAN_SEALED,
+        tasks::SCAN_PLAIN,
+    ]);
+    targets
+}
+
+fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {
+    Seed {
+        name,
+        bytes: bytes.into(),
+    }
+}
+
+/// A copy with some bytes at a place written over.
+fn with(bytes: &[u8], at: usize, patch: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at..at + patch.len()].copy_from_slice(patch);
+    bytes
+}
+
+/// A copy without its last bytes.
+fn cut(bytes: &[u8], by: usize) -> Vec<u8> {
+    bytes[..bytes.len() - by].to_vec()
+}

@@ -1,0 +1,665 @@
+//! Tasks of a real engine, in process: one connection of the task protocol, with a session whose key the target knows, so that what
+//! it sends is authentic. One part is the input; the others are as they should be.
+
+use std::{
+    fs,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use coffer_engine::{
+    address::Address,
+    connection,
+    enclave::{Enclave, Settings},
+    listen::{Listener, ReadHalf, WriteHalf, connect},
+    task::{kind_byte, sha256, with_execution},
+    wire::{put_message, put_raw, read_message},
+};
+use coffer_keys::KekSet;
+use coffer_proto::{
+    plan::{Fragment, Partitioning, Scan, Schema, node::Op, partitioning, sink},
+    wire::{
+        AttemptList, Bounds, ErrorDetail, Failed, FileSlice, InputTask, Need, ObjectPin, ScanTask, SealedObject, Start,
+        TaskDescriptor, TaskMessage, Value, sealed_object::Kind,
+    },
+};
+use coffer_sealing::{
+    Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message, seal_object,
+    stream::PREAMBLE_LEN,
+};
+use coffer_table::PlainTable;
+use parquet::file::properties::WriterVersion;
+use prost::Message;
+use tokio::io::AsyncWriteExt;
+
+use super::{cut, fragment, plain, seed, with};
+use crate::{
+    Outcome, Seed, Target,
+    fixture::{self, FILE, PLAIN, SESSION, TABLE_KEY, keks, session_key},
+    variant,
+};
+
+pub(super) const DESCRIPTOR: Target = Target {
+    name: "task_descriptor",
+    about: "descriptors in a running engine",
+    memory: |input| 4096 * input + (64 << 20),
+    smoke: 1_200,
+    run: |input| own_fault(task(&descriptor_task(input), &STREAM_OF_ROWS)),
+    seeds: descriptor_seeds,
+};
+
+pub(super) const OBJECT: Target = Target {
+    name: "task_object",
+    about: "attempt lists, bounds and subquery values in a running engine",
+    memory: |input| 4096 * input + (64 << 20),
+    smoke: 1_200,
+    run: |input| own_fault(task(&object_task(input), &STREAM_OF_ROWS)),
+    seeds: object_seeds,
+};
+
+pub(super) const STREAM: Target = Target {
+    name: "task_stream",
+    about: "the bytes of an input in a running engine",
+    memory: |input| 64 * input + (64 << 20),
+    smoke: 1_200,
+    run: |input| own_fault(task(&reading(attempt_in(input)), input)),
+    seeds: stream_seeds,
+};
+
+pub(super) const PAYLOAD: Target = Target {
+    name: "task_payload",
+    about: "authentic frames with any payload, in a running engine",
+    // As `codec`, and once more where small batches are put together.
+    memory: |input| 3 * coffer_plan::codec::MAX_BODY + 1024 * input,
+    smoke: 400,
+    run: |input| {
+        let stream = stream_of(&[input]);
+        own_fault(task(&reading(attempt_in(&stream)), &stream))
+    },
+    seeds: payload_seeds,
+};
+
+pub(super) const SCAN_SEALED: Target = Target {
+    name: "scan_sealed",
+    about: "pages of a sealed file that its host changed",
+    memory: |_| 64 << 20,
+    smoke: 2_400,
+    run: scan_sealed,
+    seeds: sealed_seeds,
+};
+
+pub(super) const SCAN_PLAIN: Target = Target {
+    name: "scan_plain",
+    about: "plain Parquet files, read by an engine",
+    // Two columns, a page of each, and the page it was packed in.
+    memory: |input| 3 * coffer_table::lengths::MAX_PAGE + 4096 * input,
+    smoke: 2_400,
+    run: scan_plain,
+    seeds: plain_seeds,
+};
+
+/// No input takes so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+const STAGE: u32 = 4;
+const PRODUCER: u32 = 3;
+const EXECUTION: ExecutionId = ExecutionId(0);
+const BOUNDS_ID: u32 = 5;
+
+static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+});
+static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(fixture::scratch);
+
+/// A panic of our own code is a finding, although the engine contains it.
+fn own_fault(outcome: Outcome) -> Outcome {
+    assert_ne!(outcome, "COFFER_PANIC", "a task panicked");
+    outcome
+}
+
+/// Runs a task in a new engine; `input` is what input 0 has.
+fn task(start: &Start, input: &[u8]) -> Outcome {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = COUNT.fetch_add(1, Ordering::Relaxed);
+    let enclave = Enclave::start(&Settings {
+        memory: 32 << 20,
+        spill_folder: FOLDER.path().join("spill"),
+    })
+    .unwrap();
+    enclave
+        .sessions()
+        .accept(
+            SESSION,
+            session_key(),
+            &keks(),
+            Duration::from_secs(3600),
+            Instant::now(),
+        )
+        .unwrap();
+    let address = Address::Unix(FOLDER.path().join(format!("s{name}")));
+    RUNTIME.block_on(async {
+        let listener = Listener::bind(&address).unwrap();
+        let serving = tokio::spawn(connection::accept(Arc::clone(&enclave), listener));
+        let (read, write) = connect(&address).await.unwrap();
+        let ended = tokio::time::timeout(PATIENCE, converse(read, write, start, input)).await;
+        // The task's thread goes when its connection has: what it still holds is this input's.
+        let gone = tokio::time::timeout(PATIENCE, async {
+            while enclave.running() > 0 {
+                tokio::time::sleep(Duration::from_micros(200)).await;
+            }
+        });
+        gone.await.expect("the task ends with its connection");
+        serving.abort();
+        let _ = serving.await;
+        ended.expect("the engine answers")
+    })
+}
+
+/// An executor that answers from `input` and sends nothing else.
+async fn converse(mut read: ReadHalf, mut write: WriteHalf, start: &Start, mut input: &[u8]) -> Outcome {
+    let mut out = Vec::new();
+    put_message(&mut out, kind_byte(TaskMessage::Start), start).unwrap();
+    write.write_all(&out).await.unwrap();
+    loop {
+        let Ok(Some(message)) = read_message(&mut read).await else {
+            return "Closed".to_owned();
+        };
+        match TaskMessage::try_from(i32::from(message.kind)) {
+            Ok(TaskMessage::Need) => {
+                let id = Need::decode(message.payload).unwrap().input_id;
+                let (now, rest) = input.split_at(input.len().min(4999));
+                input = rest;
+                let kind = if now.is_empty() {
+                    TaskMessage::InEnd
+                } else {
+                    TaskMessage::In
+                };
+                out.clear();
+                put_raw(&mut out, kind_byte(kind), &[&id.to_le_bytes(), now]).unwrap();
+                if write.write_all(&out).await.is_err() {
+                    return "Closed".to_owned();
+                }
+            }
+            Ok(TaskMessage::Out) => {}
+            Ok(TaskMessage::Done) => return "ok".to_owned(),
+            Ok(TaskMessage::Failed) => return failure(&Failed::decode(message.payload).unwrap()),
+            Ok(other) => return variant(&other),
+            Err(_) => return "UnknownKind".to_owned(),
+        }
+    }
+}
+
+fn failure(failed: &Failed) -> Outcome {
+    let identity = identity::error(SESSION, StageId(STAGE), Partition(0));
+    coffer_sealing::open_message(&session_key(), &identity, &failed.sealed_error)
+        .ok()
+        .and_then(|plain| ErrorDetail::decode(plain.as_slice()).ok())
+        .map_or_else(|| failed.code.clone(), |detail| detail.code)
+}
+
+// ---- what a task is made of ----
+
+fn result_of_input() -> Fragment {
+    fragment::result(fragment::input(0), fragment::schema())
+}
+
+/// The attempt that a stream says it is of.
+fn attempt_in(stream: &[u8]) -> [u8; 16] {
+    stream.get(4..20).and_then(|id| id.try_into().ok()).unwrap_or([7; 16])
+}
+
+/// A stream of map 0 for reduce 0, a frame for each payload.
+fn stream_of(payloads: &[&[u8]]) -> Vec<u8> {
+    let mut attempt = Attempt::begin(&session_key(), SESSION, EXECUTION, StageId(PRODUCER), Partition(0)).unwrap();
+    let mut sealer = attempt.sealer(StreamTarget::Shuffle(0)).unwrap();
+    let mut out = Vec::new();
+    sealer.preamble(&mut out);
+    for payload in payloads {
+        sealer.seal(payload, false, &mut out).unwrap();
+    }
+    sealer.seal(&[], true, &mut out).unwrap();
+    out
+}
+
+fn payload(rows: i64) -> Vec<u8> {
+    let fields = fixture::columns()
+        .iter()
+        .map(coffer_table::Column::field)
+        .collect::<Vec<_>>();
+    let mut out = Vec::new();
+    let rows = fixture::rows(Arc::new(arrow::datatypes::Schema::new(fields)), rows);
+    coffer_plan::codec::encode_batch(&rows, &mut out).unwrap();
+    out
+}
+
+static STREAM_OF_ROWS: LazyLock<Vec<u8>> = LazyLock::new(|| stream_of(&[&payload(20), &payload(3)]));
+
+fn attempts(attempt: [u8; 16]) -> Vec<u8> {
+    let list = AttemptList {
+        stage: PRODUCER,
+        epoch: 1,
+        attempts: vec![attempt.to_vec().into()],
+    };
+    SealedObject {
+        kind: Some(Kind::Attempts(list)),
+    }
+    .encode_to_vec()
+}
+
+/// The descriptor of a task that reads all of input 0.
+fn descriptor(fragment: &Fragment) -> TaskDescriptor {
+    TaskDescriptor {
+        session: SESSION.as_bytes().to_vec().into(),
+        execution: EXECUTION.0,
+        stage: STAGE,
+        partition: 0,
+        partitions: 1,
+        fragment_sha256: sha256(&fragment.encode_to_vec()).to_vec().into(),
+        inputs: vec![InputTask {
+            input_id: 0,
+            producer_stage: PRODUCER,
+            map_begin: 0,
+            map_end: 1,
+            reduce_begin: 0,
+            reduce_end: 1,
+            producer_maps: 1,
+        }],
+        ..TaskDescriptor::default()
+    }
+}
+
+fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKind, Vec<u8>)]) -> Start {
+    let key = session_key();
+    let stage = StageId(STAGE);
+    let sealed = seal_message(
+        &key,
+        &identity::descriptor(SESSION, EXECUTION, stage, Partition(0)),
+        descriptor,
+    );
+    let fragment = seal_message(&key, &identity::fragment(SESSION, stage), &fragment.encode_to_vec());
+    Start {
+        protocol: 1,
+        session: SESSION.as_bytes().to_vec().into(),
+        sealed_fragment: fragment.unwrap().into(),
+        sealed_descriptor: with_execution(EXECUTION, &sealed.unwrap()).into(),
+        sealed_objects: objects
+            .iter()
+            .map(|(kind, plain)| seal_object(&key, SESSION, *kind, plain).unwrap().into())
+            .collect(),
+        release: None,
+        stage: STAGE,
+        partition: 0,
+    }
+}
+
+/// A task that reads a stream of this attempt.
+fn reading(attempt: [u8; 16]) -> Start {
+    let fragment = result_of_input();
+    let descriptor = descriptor(&fragment).encode_to_vec();
+    start(&fragment, &descriptor, &[(ObjectKind::Attempts, attempts(attempt))])
+}
+
+fn descriptor_task(descriptor: &[u8]) -> Start {
+    let list = attempts(attempt_in(&STREAM_OF_ROWS));
+    start(&result_of_input(), descriptor, &[(ObjectKind::Attempts, list)])
+}
+
+/// The first byte is the object's kind, the rest its plaintext, which the descriptor pins.
+fn object_task(input: &[u8]) -> Start {
+    let (kind, plain) = input.split_first().unwrap_or((&0, &[]));
+    let kind = match kind {
+        0 => ObjectKind::Attempts,
+        1 => ObjectKind::Bounds,
+        _ => ObjectKind::Value,
+    };
+    let list = attempts(attempt_in(&STREAM_OF_ROWS));
+    let mut objects = vec![(kind, plain.to_vec())];
+    if kind != ObjectKind::Attempts {
+        objects.push((ObjectKind::Attempts, list));
+    }
+    let range = sink::Kind::Shuffle(Partitioning {
+        kind: Some(partitioning::Kind::Range(partitioning::Range {
+            keys: vec![fragment::key(0)],
+            partitions: 3,
+            bounds_id: BOUNDS_ID,
+        })),
+    });
+    let fragment = match kind {
+        ObjectKind::Bounds => fragment::fragment(fragment::input(0), range, fragment::schema()),
+        _ => result_of_input(),
+    };
+    let mut descriptor = descriptor(&fragment);
+    let id = match SealedObject::decode(plain).ok().and_then(|object| object.kind) {
+        Some(Kind::Bounds(bounds)) => Some(bounds.id),
+        Some(Kind::Value(value)) => Some(value.id),
+        _ => None,
+    };
+    if kind != ObjectKind::Attempts {
+        descriptor.objects = vec![ObjectPin {
+            id: id.unwrap_or(BOUNDS_ID),
+            sha256: sha256(plain).to_vec().into(),
+        }];
+    }
+    start(&fragment, &descriptor.encode_to_vec(), &objects)
+}
+
+// ---- scans ----
+
+/// A scan of both columns, with a condition, so that page indexes are read.
+fn scanning(slices: Vec<FileSlice>, schema: Schema, keys: &KekSet) -> Start {
+    let scan = Scan {
+        scan_id: 0,
+        schema: Some(schema.clone()),
+        pushed: vec![fragment::call(
+            "greater_than_or_equal",
+            vec![fragment::column(0), fragment::long(10)],
+            coffer_proto::plan::TypeId::Boolean,
+        )],
+    };
+    let fragment = fragment::result(fragment::node(1, Op::Scan(scan)), schema);
+    let mut descriptor = descriptor(&fragment);
+    descriptor.inputs.clear();
+    descriptor.scans = vec![ScanTask { scan_id: 0, slices }];
+    descriptor.keks = keys.iter().map(|kek| kek.id().to_string()).collect();
+    start(&fragment, &descriptor.encode_to_vec(), &[])
+}
+
+/// Changes to the fixture's file: (place u16 LE, count, bytes)…; a count of 0 cuts the file there.
+fn patched(mut input: &[u8]) -> Vec<u8> {
+    let mut file = FILE.bytes.clone();
+    while let Some(([low, high, count], rest)) = input.split_first_chunk::<3>() {
+        let at = usize::from(u16::from_le_bytes([*low, *high])) % file.len().max(1);
+        let (bytes, rest) = rest.split_at(usize::from(*count).min(rest.len()));
+        if *count == 0 {
+            file.truncate(at);
+        }
+        file.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+        input = rest;
+    }
+    file
+}
+
+fn scan_sealed(input: &[u8]) -> Outcome {
+    let path = FOLDER.path().join("sealed.parquet");
+    fs::write(&path, patched(input)).unwrap();
+    let slice = FileSlice {
+        path: path.to_str().unwrap().to_owned(),
+        size: FILE.bytes.len() as u64,
+        rows: FILE.rows,
+        aad_prefix: FILE.aad_prefix.clone().into(),
+        footer_length: FILE.footer_length,
+        footer_sha256: FILE.footer_sha256.as_bytes().to_vec().into(),
+        first_row_group: 0,
+        end_row_group: 2,
+        table: TABLE_KEY.table().as_bytes().to_vec().into(),
+        plain: false,
+    };
+    own_fault(task(&scanning(vec![slice], fragment::schema(), &keks()), &[]))
+}
+
+/// The client engine opens and pins the file as it is; then an engine reads all of it. The `parquet` crate may panic over pages
+/// that nobody vouches for: the engine contains that.
+fn scan_plain(input: &[u8]) -> Outcome {
+    let path = FOLDER.path().join("plain.parquet");
+    fs::write(&path, input).unwrap();
+    let table = match PlainTable::open(std::slice::from_ref(&path)) {
+        Ok(table) => table,
+        Err(error) => return variant(&error),
+    };
+    let Some(file) = table.files.first() else {
+        return "NoFile".to_owned();
+    };
+    let slice = FileSlice {
+        path: path.to_str().unwrap().to_owned(),
+        size: file.pin.size,
+        rows: file.pin.rows,
+        footer_length: file.pin.footer_length,
+        footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
+        first_row_group: 0,
+        end_row_group: u32::try_from(file.row_groups.len()).unwrap(),
+        plain: true,
+        ..FileSlice::default()
+    };
+    task(&scanning(vec![slice], fragment::schema(), &KekSet::new()), &[])
+}
+
+// ---- seeds ----
+
+fn descriptor_seeds() -> Vec<Seed> {
+    let good = descriptor(&result_of_input());
+    let changed = |change: &dyn Fn(&mut TaskDescriptor)| {
+        let mut descriptor = good.clone();
+        change(&mut descriptor);
+        descriptor.encode_to_vec()
+    };
+    vec![
+        seed("whole", good.encode_to_vec()),
+        seed(
+            "ends_another_session",
+            changed(&|d| d.ended_sessions = vec![vec![9; 16].into()]),
+        ),
+        seed("no_part_of_the_input", changed(&|d| d.inputs.clear())),
+        seed("nothing", []),
+        seed("cut", cut(&good.encode_to_vec(), 3)),
+        seed("another_session", changed(&|d| d.session = vec![9; 16].into())),
+        seed("another_stage", changed(&|d| d.stage = 9)),
+        seed("another_partition", changed(&|d| d.partition = 1)),
+        seed("no_partitions", changed(&|d| d.partitions = 0)),
+        seed("another_fragment", changed(&|d| d.fragment_sha256 = vec![9; 32].into())),
+        seed("fragment_digest_short", changed(&|d| d.fragment_sha256.truncate(5))),
+        seed("input_unknown", changed(&|d| d.inputs[0].input_id = 8)),
+        seed("input_twice", changed(&|d| d.inputs.push(d.inputs[0]))),
+        seed("producer_unknown", changed(&|d| d.inputs[0].producer_stage = 8)),
+        seed("maps_beyond_the_producer", changed(&|d| d.inputs[0].map_end = 5)),
+        seed("more_maps_than_attempts", changed(&|d| d.inputs[0].producer_maps = 5)),
+        seed("rectangle_reversed", changed(&|d| d.inputs[0].reduce_begin = 3)),
+        seed("reduces_huge", changed(&|d| d.inputs[0].reduce_end = u32::MAX)),
+        seed("scan_unknown", changed(&|d| d.scans = vec![ScanTask::default()])),
+        seed(
+            "object_missing",
+            changed(&|d| {
+                d.objects = vec![ObjectPin {
+                    id: 1,
+                    ..ObjectPin::default()
+                }]
+            }),
+        ),
+        seed(
+            "object_pinned_twice",
+            changed(&|d| d.objects = vec![ObjectPin::default(), ObjectPin::default()]),
+        ),
+        seed("kek_malformed", changed(&|d| d.keks = vec!["x".to_owned()])),
+        seed(
+            "kek_not_here",
+            changed(&|d| d.keks = vec![format!("{}.7", TABLE_KEY.table())]),
+        ),
+        seed(
+            "write_of_a_result",
+            changed(&|d| d.write = Some(coffer_proto::wire::WriteTask::default())),
+        ),
+        seed(
+            "ended_session_short",
+            changed(&|d| d.ended_sessions = vec![vec![9; 5].into()]),
+        ),
+    ]
+}
+
+fn object_seeds() -> Vec<Seed> {
+    let object = |kind: u8, of: Kind| [&[kind][..], &SealedObject { kind: Some(of) }.encode_to_vec()].concat();
+    let row = |value: i64| coffer_proto::plan::values::Row {
+        values: vec![literal(value)],
+    };
+    let bounds = |rows: Vec<coffer_proto::plan::values::Row>| Bounds {
+        id: BOUNDS_ID,
+        schema: Some(Schema {
+            fields: vec![fragment::schema().fields[0].clone()],
+        }),
+        rows,
+    };
+    let good = bounds(vec![row(5), row(9)]);
+    let value = Value {
+        id: 3,
+        literal: Some(literal(7)),
+    };
+    let list = |attempts: Vec<Vec<u8>>| AttemptList {
+        stage: PRODUCER,
+        epoch: 1,
+        attempts: attempts.into_iter().map(Into::into).collect(),
+    };
+    vec![
+        seed("bounds", object(1, Kind::Bounds(good.clone()))),
+        seed("bounds_none", object(1, Kind::Bounds(bounds(vec![])))),
+        seed("value", object(2, Kind::Value(value.clone()))),
+        seed("nothing", []),
+        seed("attempts_empty", [0]),
+        seed(
+            "attempts_of_another_run",
+            object(0, Kind::Attempts(list(vec![vec![9; 16]]))),
+        ),
+        seed("attempts_too_few", object(0, Kind::Attempts(list(vec![])))),
+        seed("attempts_short", object(0, Kind::Attempts(list(vec![vec![9; 5]])))),
+        seed("bounds_as_attempts", object(0, Kind::Bounds(good.clone()))),
+        seed("value_as_bounds", object(1, Kind::Value(value))),
+        seed(
+            "bounds_too_many",
+            object(1, Kind::Bounds(bounds((0..9).map(row).collect()))),
+        ),
+        seed(
+            "bounds_descending",
+            object(1, Kind::Bounds(bounds(vec![row(9), row(5)]))),
+        ),
+        seed(
+            "bounds_without_schema",
+            object(
+                1,
+                Kind::Bounds(Bounds {
+                    schema: None,
+                    ..good.clone()
+                }),
+            ),
+        ),
+        seed(
+            "bounds_of_another_type",
+            object(
+                1,
+                Kind::Bounds(Bounds {
+                    schema: Some(fragment::schema()),
+                    ..good.clone()
+                }),
+            ),
+        ),
+        seed(
+            "bounds_of_another_id",
+            object(1, Kind::Bounds(Bounds { id: 6, ..good })),
+        ),
+        seed(
+            "value_without_literal",
+            object(2, Kind::Value(Value { id: 3, literal: None })),
+        ),
+        seed("garbage", [2, 0xff, 0xff, 0xff]),
+    ]
+}
+
+fn literal(value: i64) -> coffer_proto::plan::Literal {
+    coffer_proto::plan::Literal {
+        r#type: Some(fragment::kind(coffer_proto::plan::TypeId::Long)),
+        value: Some(coffer_proto::plan::literal::Value::Int(value)),
+    }
+}
+
+fn stream_seeds() -> Vec<Seed> {
+    let whole = stream_of(&[&payload(20), &payload(3)]);
+    let second = stream_of(&[&payload(20)]);
+    vec![
+        seed("two_batches", whole.clone()),
+        seed("no_rows", stream_of(&[])),
+        seed("nothing", []),
+        seed("cut", cut(&whole, 7)),
+        seed("preamble_alone", &whole[..PREAMBLE_LEN]),
+        seed("preamble_cut", &whole[..PREAMBLE_LEN - 2]),
+        seed("twice", [&whole[..], &whole].concat()),
+        seed("and_another_attempt", [&whole[..], &second].concat()),
+        seed("another_map", with(&whole, 20, &[1])),
+        seed("another_target", with(&whole, 24, &[1])),
+        seed("frame_length_huge", with(&whole, PREAMBLE_LEN + 12, &[0xff; 4])),
+        seed(
+            "frame_length_at_the_limit",
+            with(&whole, PREAMBLE_LEN + 12, &[0xf0, 0xff, 0xff, 3]),
+        ),
+        seed("frame_last_flag_set", with(&whole, PREAMBLE_LEN + 1, &[1])),
+        seed(
+            "frame_flipped",
+            with(&whole, PREAMBLE_LEN + 40, &[whole[PREAMBLE_LEN + 40] ^ 1]),
+        ),
+    ]
+}
+
+fn payload_seeds() -> Vec<Seed> {
+    let good = payload(20);
+    vec![
+        seed("rows", good.clone()),
+        seed("nothing", []),
+        seed("cut", cut(&good, 9)),
+        seed("header_alone", &good[..20]),
+        seed("codec_unknown", with(&good, 0, &[7])),
+        seed("columns_garbage", with(&good, 20, &[0xff; 40])),
+        seed("rows_huge", with(&good, 4, &[0xff, 0xff, 0xff, 0x7f])),
+        seed("text_huge", with(&good, 12, &[0, 0, 0, 0x40])),
+        seed("packed_text_huge", with(&with(&good, 0, &[1]), 12, &[0, 0, 0, 0x40])),
+    ]
+}
+
+fn sealed_seeds() -> Vec<Seed> {
+    let size = FILE.bytes.len();
+    let at = |place: usize, bytes: &[u8]| {
+        let place = u16::try_from(place).unwrap().to_le_bytes();
+        [&place[..], &[u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    };
+    vec![
+        seed("whole", []),
+        seed("first_module_length_huge", at(4, &[0xff; 4])),
+        seed("first_module_length_zero", at(4, &[0; 4])),
+        seed("first_module_length_fifteen", at(4, &[15, 0, 0, 0])),
+        seed("first_module_flipped", at(30, &[0x55])),
+        seed("magic_changed", at(0, b"PAR1")),
+        seed("tail_changed", at(size - 4, b"PAR1")),
+        seed("footer_flipped", at(size - 60, &[0x55, 0xaa])),
+        seed("zeroed_in_the_middle", at(size / 3, &[0; 200])),
+        seed("cut_to_nothing", at(0, &[])),
+        seed("cut_by_one", at(size - 1, &[])),
+        seed("cut_in_half", at(size / 2, &[])),
+        seed(
+            "indexes_zeroed",
+            at(size - usize::try_from(FILE.footer_length).unwrap() - 200, &[0; 150]),
+        ),
+    ]
+}
+
+fn plain_seeds() -> Vec<Seed> {
+    let whole = PLAIN.clone();
+    let second = fixture::plain(WriterVersion::PARQUET_2_0, false);
+    let footer = whole.len() - fixture::footer_of(&whole).len();
+    vec![
+        seed("version_1", whole.clone()),
+        seed("version_2", second.clone()),
+        seed("version_2_dictionary", fixture::plain(WriterVersion::PARQUET_2_0, true)),
+        seed("nothing", []),
+        seed("cut", cut(&whole, 3)),
+        seed("page_header_garbage", with(&whole, 4, &[0xff; 12])),
+        seed("page_header_zero", with(&whole, 4, &[0; 12])),
+        seed(
+            "page_unpacked_size_huge",
+            with(&whole, 6, &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
+        ),
+        seed("page_body_garbage", with(&whole, 24, &[0xff; 40])),
+        seed("page_body_zero", with(&second, 40, &[0; 40])),
+        seed("indexes_garbage", with(&whole, footer - 60, &[0xff; 50])),
+        seed("schema_goes_down_for_ever", plain::file(&plain::deep_schema(5000))),
+    ]
+}

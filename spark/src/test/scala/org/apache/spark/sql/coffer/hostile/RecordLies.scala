@@ -92,8 +92,9 @@ object RecordLies {
   /** Every number that a task reports is this one, or is missing. */
   private final class Numbers(number: Option[Long]) extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
-      // Spark itself refuses a result whose size the executor has set.
-      val numbers = end.accumulators.filter(!_.name.contains(InternalAccumulator.RESULT_SIZE)).filter {
+      // Spark itself refuses a result whose size the executor has set. Names do not travel with accumulators.
+      def named(a: AccumulatorV2[_, _]): Option[String] = AccumulatorContext.get(a.id).flatMap(_.name)
+      val numbers = end.accumulators.filterNot(named(_).contains(InternalAccumulator.RESULT_SIZE)).filter {
         case _: LongAccumulator | _: DoubleAccumulator | _: SQLMetric => true
         case _ => false
       }

@@ -29,7 +29,8 @@ final class Commits extends AccumulatorV2[MapCommit, immutable.Map[Long, MapComm
   override def add(commit: MapCommit): Unit = synchronized { byMapId += commit.mapId -> commit }
   override def merge(other: AccumulatorV2[MapCommit, immutable.Map[Long, MapCommit]]): Unit = {
     // What an executor sent, whatever the types say. One that is no record counts as missing.
-    val theirs = other.value.asInstanceOf[immutable.Map[Any, Any]].collect { case (id: Long, record: MapCommit) if record.isWhole => id -> record }
+    val theirs =
+      other.value.asInstanceOf[immutable.Map[Any, Any]].collect { case (id: Long, record: MapCommit) if record.isWhole => id -> record }
     synchronized { byMapId ++= theirs }
   }
   override def value: immutable.Map[Long, MapCommit] = synchronized(byMapId)

@@ -46,6 +46,7 @@ final class EngineProcess private (process: Process, name: String, scratch: Path
 }
 
 object EngineProcess extends Logging {
+
   /** Hash tables of joins and groups are read at random: with large pages most of those reads find their address at once. */
   private val HUGE_PAGES = "glibc.malloc.hugetlb=1"
   val PASSPHRASE_VARIABLE = "COFFER_PASSPHRASE"

@@ -181,6 +181,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   /** Sizes from sealed commits, not from what executors report; and none of them empty, or AQE would skip a partition. */
   private def statistics(shuffle: SealedShuffle, execution: String): MapOutputStatistics = {
     val accepted = shuffle.accepted()
+    val hiding = Hiding.of(conf)
     val sizes = accepted.getBytesByReduceList.asScala.map(b => hiding.size(b.longValue)).toArray
     if (sizes.length != numPartitions) throw new CofferException(
       "COFFER_CLIENT_PROTOCOL",
@@ -201,11 +202,10 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
 
   override def getShuffleRDD(partitionSpecs: Array[ShufflePartitionSpec]): RDD[_] = throw CofferFragmentExec.noRows
 
-  private def hiding: Hiding = Hiding.of(conf)
-
   override def runtimeStatistics: Statistics = {
     val accepted = sealedShuffle.known()
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
+    val hiding = Hiding.of(conf)
     Statistics(BigInt(hiding.size(bytes)), hiding.rows(accepted.getRows))
   }
 

@@ -210,6 +210,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         path: table.folder().display().to_string(),
         partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
         unverified: false,
+        stored: Vec::new(),
     })
 }
 

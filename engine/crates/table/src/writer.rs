@@ -231,7 +231,7 @@ impl TableWriter {
             encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
         }
         let plain = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
+            .set_compression(Compression::LZ4_RAW)
             .set_dictionary_enabled(true)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_max_row_group_row_count(Some(self.options.row_group_rows));

@@ -1,0 +1,352 @@
+//! `ope`: the order-preserving encryption of Boldyreva, Chenette, Lee and O'Neill (EUROCRYPT 2009): the order of ciphertexts
+//! is the order of values, and the function is otherwise a random increasing one.
+//!
+//! A domain of up to 2^32 values is stored as a BIGINT of 63 bits; a larger one as binary of twice its bits (in whole
+//! bytes), whose unsigned order is the order. Of strings only a prefix counts, and it alone is there: a column of strings
+//! needs another protection to be opened from.
+//!
+//! The work is done once for each distinct value of a batch, and values met before are remembered. Opening follows the same
+//! path down and refuses what is no value's ciphertext; that is no authentication, since an attacker who has many
+//! ciphertexts can put one in another's place.
+
+mod hgd;
+mod tree;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{Array, ArrayRef, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::DataType;
+
+use crate::domain::Ordinals;
+use crate::scheme::check_type;
+use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError, SchemeKey, codec};
+use tree::{Path, Tree};
+
+const NAME: &str = "ope";
+/// Bits of a ciphertext that is a BIGINT, never negative.
+const NARROW: u32 = 63;
+/// Domains of up to so many bits have such ciphertexts.
+const NARROW_DOMAIN: u32 = 32;
+/// Ordinals taken from a column at once.
+const BATCH: usize = 8_192;
+/// Values remembered between batches.
+const KEPT: usize = 1 << 20;
+
+/// Order-preserving encryption of a column.
+pub struct Ope {
+    ordinals: Ordinals,
+    bits: u32,
+    tree: Tree,
+    known: Mutex<Known>,
+}
+
+/// What was computed before.
+#[derive(Default)]
+struct Known {
+    sealed: Fast<u128, Path>,
+    opened: Fast<Path, u128>,
+}
+
+type Fast<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+impl Ope {
+    /// With the key of the column's link group. Columns of one group compare only if their domains are the same.
+    pub fn new(key: &SchemeKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
+        let ordinals = Ordinals::new(NAME, column)?;
+        let bits = if ordinals.bits() <= NARROW_DOMAIN && ordinals.exact() {
+            NARROW
+        } else {
+            ordinals.bits().saturating_mul(2).div_ceil(8).saturating_mul(8)
+        };
+        let root = key.root(NAME)?;
+        let (places, coins) = (root.derive("places", &[])?, root.derive("coins", &[])?);
+        Ok(Self {
+            tree: Tree::new(places.expose(), coins.expose(), ordinals.size(), bits)?,
+            ordinals,
+            bits,
+            known: Mutex::default(),
+        })
+    }
+
+    /// Bytes of a stored value.
+    pub fn stored_len(&self) -> usize {
+        usize::try_from(self.bits.div_ceil(8)).unwrap_or(usize::MAX)
+    }
+
+    fn narrow(&self) -> bool {
+        self.bits == NARROW
+    }
+
+    /// Ciphertexts of distinct values, in the order they came.
+    fn seal(&self, values: &[u128]) -> Result<Vec<Path>, SchemeError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        through(&mut known.sealed, values, |new| self.tree.encrypt(new))
+    }
+
+    /// Values of distinct ciphertexts, in the order they came; the place of the first that is none's.
+    fn open(&self, paths: &[Path]) -> Result<Result<Vec<u128>, usize>, SchemeError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bad = None;
+        let opened = through(&mut known.opened, paths, |new| {
+            let opened = self.tree.decrypt(new)?;
+            if let Some(none) = opened.iter().position(Option::is_none) {
+                bad = new.get(none).copied();
+                // Nothing of a batch with a bad value is to be remembered.
+                return Err(SchemeError::Unauthentic { row: none });
+            }
+            Ok(opened.into_iter().flatten().collect())
+        });
+        match (opened, bad) {
+            (Err(SchemeError::Unauthentic { .. }), Some(bad)) => {
+                Ok(Err(paths.iter().position(|path| *path == bad).unwrap_or(0)))
+            }
+            (opened, _) => opened.map(Ok),
+        }
+    }
+}
+
+impl Scheme for Ope {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn stored_type(&self) -> DataType {
+        if self.narrow() {
+            DataType::Int64
+        } else {
+            DataType::Binary
+        }
+    }
+
+    fn computable(&self) -> Computable {
+        Computable {
+            equality: true,
+            order: true,
+            order_by_bytes: true,
+            exact: self.ordinals.exact(),
+            ..Computable::NOTHING
+        }
+    }
+
+    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+        let mut distinct = Distinct::with_capacity(column.len());
+        for start in (0..column.len()).step_by(BATCH) {
+            let part = column.slice(start, BATCH.min(column.len().saturating_sub(start)));
+            let ordinals = self.ordinals.of(&part).map_err(|error| error.below(start))?;
+            for (row, ordinal) in ordinals.into_iter().enumerate() {
+                distinct.push(part.is_valid(row).then_some(ordinal))?;
+            }
+        }
+        let paths = self.seal(&distinct.values)?;
+        if self.narrow() {
+            let narrow: Vec<i64> = paths.iter().map(to_narrow).collect();
+            let values: Vec<i64> = distinct.rows(&narrow, 0);
+            return Ok(Arc::new(Int64Array::new(
+                ScalarBuffer::from(values),
+                column.nulls().cloned(),
+            )));
+        }
+        let width = self.stored_len();
+        let mut data = Vec::with_capacity(column.len().saturating_sub(column.null_count()).saturating_mul(width));
+        for place in &distinct.index {
+            if let Some(path) = distinct.at(&paths, *place) {
+                data.extend(path.iter().take(width));
+            }
+        }
+        let lengths = distinct
+            .index
+            .iter()
+            .map(|place| if *place == Distinct::<u128>::NULL { 0 } else { width });
+        codec::binary(lengths, data, column.nulls().cloned())
+    }
+
+    fn decrypt(&self, stored: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+        if !self.ordinals.exact() {
+            return Err(SchemeError::NotReversible { scheme: NAME });
+        }
+        check_type(stored, &self.stored_type())?;
+        let (ordinals, index) = if self.narrow() {
+            let array = stored.as_primitive::<Int64Type>();
+            if let Some(row) = array.iter().position(|value| value.is_some_and(|value| value < 0)) {
+                return Err(SchemeError::Unauthentic { row });
+            }
+            let mut distinct = Distinct::with_capacity(array.len());
+            for value in array {
+                distinct.push(value.map(i64::cast_unsigned))?;
+            }
+            let paths: Vec<Path> = distinct.values.iter().map(|value| of_narrow(*value)).collect();
+            (self.open(&paths)?, distinct.index)
+        } else {
+            let mut distinct = Distinct::with_capacity(stored.len());
+            for (row, value) in stored.as_binary::<i32>().iter().enumerate() {
+                let path = value.map(|value| self.of_wide(value).ok_or(SchemeError::Unauthentic { row }));
+                distinct.push(path.transpose()?)?;
+            }
+            (self.open(&distinct.values)?, distinct.index)
+        };
+        match ordinals {
+            Ok(ordinals) => {
+                let place = |place: &u32| {
+                    usize::try_from(*place)
+                        .ok()
+                        .and_then(|place| ordinals.get(place).copied())
+                };
+                let rows: Vec<u128> = index.iter().map(|at| place(at).unwrap_or(0)).collect();
+                self.ordinals.restore(&rows, stored.nulls().cloned())
+            }
+            Err(bad) => {
+                let row = index
+                    .iter()
+                    .position(|place| usize::try_from(*place) == Ok(bad))
+                    .unwrap_or(0);
+                Err(SchemeError::Unauthentic { row })
+            }
+        }
+    }
+}
+
+impl Ope {
+    fn of_wide(&self, value: &[u8]) -> Option<Path> {
+        let mut path = [0; 32];
+        path.get_mut(..self.stored_len())
+            .filter(|head| head.len() == value.len())?
+            .copy_from_slice(value);
+        Some(path)
+    }
+}
+
+fn to_narrow(path: &Path) -> i64 {
+    let head = path.first_chunk::<8>().copied().unwrap_or_default();
+    (u64::from_be_bytes(head) >> 1).cast_signed()
+}
+
+fn of_narrow(value: u64) -> Path {
+    let mut path = [0; 32];
+    for (to, from) in path.iter_mut().zip((value << 1).to_be_bytes()) {
+        *to = from;
+    }
+    path
+}
+
+/// The distinct values of a column, and which of them each row has.
+struct Distinct<K> {
+    places: Fast<K, u32>,
+    values: Vec<K>,
+    index: Vec<u32>,
+}
+
+impl<K: Copy + Eq + Hash> Distinct<K> {
+    const NULL: u32 = u32::MAX;
+
+    fn with_capacity(rows: usize) -> Self {
+        Self {
+            places: Fast::default(),
+            values: Vec::new(),
+            index: Vec::with_capacity(rows),
+        }
+    }
+
+    fn push(&mut self, value: Option<K>) -> Result<(), SchemeError> {
+        let Some(value) = value else {
+            self.index.push(Self::NULL);
+            return Ok(());
+        };
+        let next = u32::try_from(self.values.len()).unwrap_or(Self::NULL);
+        if next == Self::NULL {
+            return Err(SchemeError::Malformed("a batch of more than four billion rows"));
+        }
+        let place = *self.places.entry(value).or_insert(next);
+        if place == next {
+            self.values.push(value);
+        }
+        self.index.push(place);
+        Ok(())
+    }
+
+    /// What stands for the value at a place; none for NULL.
+    fn at<'a, V>(&self, each: &'a [V], place: u32) -> Option<&'a V> {
+        each.get(usize::try_from(place).ok()?)
+    }
+
+    fn rows<V: Copy>(&self, each: &[V], null: V) -> Vec<V> {
+        self.index
+            .iter()
+            .map(|place| self.at(each, *place).copied().unwrap_or(null))
+            .collect()
+    }
+}
+
+/// Looks distinct `keys` up in `known`; what is missing is computed in one sorted batch, and remembered while there is room.
+fn through<K: Copy + Ord + Hash, V: Copy>(
+    known: &mut Fast<K, V>,
+    keys: &[K],
+    compute: impl FnOnce(&[K]) -> Result<Vec<V>, SchemeError>,
+) -> Result<Vec<V>, SchemeError> {
+    let mut out: Vec<Option<V>> = if known.is_empty() {
+        vec![None; keys.len()]
+    } else {
+        keys.iter().map(|key| known.get(key).copied()).collect()
+    };
+    let mut missing: Vec<(K, usize)> = Vec::new();
+    for (place, key) in keys.iter().enumerate() {
+        if out.get(place).is_some_and(Option::is_none) {
+            missing.push((*key, place));
+        }
+    }
+    missing.sort_unstable_by_key(|(key, _)| *key);
+    let sorted: Vec<K> = missing.iter().map(|(key, _)| *key).collect();
+    for ((key, place), value) in missing.into_iter().zip(compute(&sorted)?) {
+        if let Some(out) = out.get_mut(place) {
+            *out = Some(value);
+        }
+        if known.len() < KEPT {
+            known.insert(key, value);
+        }
+    }
+    out.into_iter()
+        .collect::<Option<Vec<V>>>()
+        .ok_or(SchemeError::Internal("ope batch"))
+}
+
+/// A hash for values that we made ourselves: multiply and fold. Who chooses the values chooses the collisions too, which
+/// costs the owner time at worst.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Mixer {
+    fn mix(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let folded = (product ^ (product >> 64)) & u128::from(u64::MAX);
+        self.0 = u64::try_from(folded).unwrap_or(0);
+    }
+}
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|word| self.mix(u64::from_ne_bytes(*word)));
+        rest.iter().for_each(|byte| self.mix(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.mix(word);
+    }
+
+    fn write_u128(&mut self, number: u128) {
+        self.write(&number.to_ne_bytes());
+    }
+
+    fn write_usize(&mut self, _length: usize) {
+        // Lengths of arrays, which are all the same.
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,13 +8,14 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from coffer_bench import encrypt, page, report, sides, tpch
+from coffer_bench import encrypt, page, report, schemes, sides, tpch
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
-    parser.add_argument("benchmark", choices=["tpch", "encrypt", "page"])
+    parser.add_argument("benchmark", choices=["tpch", "encrypt", "schemes", "page"])
     parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument("--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)")
     parser.add_argument("--sides", default="spark,coffer,unsealed", help="tpch: who takes part (default: %(default)s)")
@@ -37,15 +38,23 @@ def main() -> int:
         page.write(json.loads(arguments.json.read_text()), arguments.html or arguments.json.with_suffix(".html"))
         return 0
 
+    if arguments.benchmark == "schemes":
+        _write(arguments.json, schemes.measure(arguments.runs))
+        return 0
+
     with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
         measured = _measure(arguments, Path(folder))
     result = report.assemble(arguments.benchmark, arguments.sf, arguments.runs, measured)
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    _write(arguments.json, result)
     if arguments.html:
         page.write(result, arguments.html)
     report.show(result)
     return 0 if all(measured.same_answer.values()) else 1
+
+
+def _write(file: Path, result: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:

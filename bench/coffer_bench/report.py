@@ -37,7 +37,7 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
     return {
         "benchmark": benchmark,
         "sf": float(scale) if "." in scale else int(scale),
-        "machine": _machine(),
+        "machine": machine(),
         "versions": _versions(measured.seconds),
         "settings": measured.settings,
         "runs": runs,
@@ -90,7 +90,7 @@ def _median(seconds: list[float] | None) -> str:
     return f"{statistics.median(seconds):>10.3f}" if seconds else f"{'-':>10}"
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
     memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     return {

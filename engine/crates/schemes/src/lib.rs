@@ -9,6 +9,7 @@
 //! | [`ope`] | Boldyreva et al. 2009 | order, and about the upper half of the bits |
 //! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair |
 //! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took |
+//! | [`paillier`] | Paillier 1999, the slow reference | that there is a value |
 //!
 //! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
 //! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
@@ -33,6 +34,7 @@ mod domain;
 mod error;
 pub mod ope;
 pub mod ore;
+pub mod paillier;
 mod place;
 pub mod plain;
 mod scheme;
@@ -46,6 +48,7 @@ pub use domain::Domain;
 pub use error::{SchemeError, SealingError, Side};
 pub use ope::Ope;
 pub use ore::Ore;
+pub use paillier::{Paillier, PaillierPublic};
 pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
 pub use scheme::{ColumnSpec, Computable, Scheme, SchemeKey};

@@ -241,6 +241,28 @@ mod tests {
         check(&siv, &plaintext, &expected);
     }
 
+    /// AES-256, for which the RFC has no vectors: made with the crate aes-siv 0.8.0.
+    #[test]
+    fn keys_of_512_bits() {
+        let key: Vec<u8> = (0..64).collect();
+        let siv = Siv::new(&key[..32], &key[32..], &[b"link group", b"Int64"]).unwrap();
+        for (plaintext, expected) in [
+            ("", "8d472eea50e203c0fa5fb6bab27a7988"),
+            ("8 bytes.", "10402265b733602ec3e6100fffde1b69bbca1cd131776eb4"),
+            (
+                "sixteen bytes ok",
+                "ce25d5c44d186a1fba4d940d36ce980b6f27a985ae9597a0479e90f58846a25c",
+            ),
+            (
+                "a plaintext of more than two blocks of AES",
+                "de237745c325047f7b6f2df9fd35820859c3dbe2d0b34a81779eb6224d9523f6
+                 e4f6fd0a81acaa9a65305598729370e960f0353e2d72670fc62d",
+            ),
+        ] {
+            check(&siv, plaintext.as_bytes(), &hex(expected));
+        }
+    }
+
     #[test]
     fn every_flipped_bit_is_found() {
         let siv = Siv::new(&[1; 32], &[2; 32], &[b"group"]).unwrap();

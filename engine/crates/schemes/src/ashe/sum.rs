@@ -6,7 +6,7 @@
 //! ```
 //! A row that a join repeats is in as many layers as it was added; a sum has one layer as a rule.
 
-use arrow_array::{Array as _, Int64Array};
+use arrow_array::Int64Array;
 
 use super::rows::{RowSet, put, take};
 use crate::{FileId, FileIds, SchemeError};

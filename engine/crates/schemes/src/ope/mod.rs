@@ -153,7 +153,7 @@ impl Scheme for Ope {
         let mut data = Vec::with_capacity(column.len().saturating_sub(column.null_count()).saturating_mul(width));
         for place in &distinct.index {
             if let Some(path) = distinct.at(&paths, *place) {
-                data.extend(path.iter().take(width));
+                data.extend(path.iter().flat_map(|part| part.to_be_bytes()).take(width));
             }
         }
         let lengths = distinct
@@ -170,12 +170,10 @@ impl Scheme for Ope {
         check_type(stored, &self.stored_type())?;
         let (ordinals, index) = if self.narrow() {
             let array = stored.as_primitive::<Int64Type>();
-            if let Some(row) = array.iter().position(|value| value.is_some_and(|value| value < 0)) {
-                return Err(SchemeError::Unauthentic { row });
-            }
             let mut distinct = Distinct::with_capacity(array.len());
-            for value in array {
-                distinct.push(value.map(i64::cast_unsigned))?;
+            for (row, value) in array.iter().enumerate() {
+                let value = value.map(|value| u64::try_from(value).map_err(|_| SchemeError::Unauthentic { row }));
+                distinct.push(value.transpose()?)?;
             }
             let paths: Vec<Path> = distinct.values.iter().map(|value| of_narrow(*value)).collect();
             (self.open(&paths)?, distinct.index)
@@ -210,25 +208,22 @@ impl Scheme for Ope {
 
 impl Ope {
     fn of_wide(&self, value: &[u8]) -> Option<Path> {
-        let mut path = [0; 32];
-        path.get_mut(..self.stored_len())
+        let mut bytes = [0; 32];
+        bytes
+            .get_mut(..self.stored_len())
             .filter(|head| head.len() == value.len())?
             .copy_from_slice(value);
-        Some(path)
+        let (high, low) = bytes.split_first_chunk::<16>()?;
+        Some([u128::from_be_bytes(*high), u128::from_be_bytes(*low.first_chunk()?)])
     }
 }
 
-fn to_narrow(path: &Path) -> i64 {
-    let head = path.first_chunk::<8>().copied().unwrap_or_default();
-    (u64::from_be_bytes(head) >> 1).cast_signed()
+fn to_narrow([high, _]: &Path) -> i64 {
+    i64::try_from(high >> (128 - NARROW)).unwrap_or(0)
 }
 
 fn of_narrow(value: u64) -> Path {
-    let mut path = [0; 32];
-    for (to, from) in path.iter_mut().zip((value << 1).to_be_bytes()) {
-        *to = from;
-    }
-    path
+    [u128::from(value) << (128 - NARROW), 0]
 }
 
 /// The distinct values of a column, and which of them each row has.

@@ -8,11 +8,11 @@
 //! Many values go down together, sorted, so that each node that any of them meets is sampled once.
 
 use crate::SchemeError;
-use crate::aes::{Aes, BLOCK};
+use crate::aes::Aes;
 use crate::ope::hgd::{self, Coins};
 
-/// A ciphertext: its bits from the first on, then zeros.
-pub(crate) type Path = [u8; 32];
+/// A ciphertext: its bits from the highest of the first number on, then zeros. Compares as the ciphertexts do.
+pub(crate) type Path = [u128; 2];
 
 /// The function.
 pub(crate) struct Tree {
@@ -66,7 +66,7 @@ impl Tree {
         Node {
             low: 0,
             size: self.size,
-            path: [0; 32],
+            path: [0; 2],
             level: 0,
         }
     }
@@ -145,32 +145,30 @@ impl Tree {
     fn leaf(&self, node: &Node) -> Result<Path, SchemeError> {
         let mut coins = self.coins(node)?;
         let mut path = node.path;
-        for (number, block) in path.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
-            let start = u32::try_from(number.saturating_mul(128)).unwrap_or(u32::MAX);
-            // Bits `level..bits` of the whole path, as a mask of this block's.
+        for (part, start) in path.iter_mut().zip([0, 128]) {
+            // Bits `level..bits` of the whole path, as a mask of this part's.
             let from = u128::MAX.checked_shr(node.level.saturating_sub(start)).unwrap_or(0);
             let to = u128::MAX.checked_shr(self.bits.saturating_sub(start)).unwrap_or(0);
             let mask = from & !to;
             if mask != 0 {
-                *block = (u128::from_be_bytes(*block) | (coins.next()? & mask)).to_be_bytes();
+                *part |= coins.next()? & mask;
             }
         }
         Ok(path)
     }
 
     fn coins(&self, node: &Node) -> Result<NodeCoins<'_>, SchemeError> {
-        // Level and path, in as many blocks as the longest path takes.
-        let mut place = [0_u8; 3 * BLOCK];
-        let level = u16::try_from(node.level).map_err(|_| SchemeError::Internal("ope level"))?;
-        let parts = level.to_be_bytes().into_iter().chain(node.path);
-        for (to, from) in place.iter_mut().zip(parts) {
-            *to = from;
-        }
+        // Level (16 bits) and path, in as many blocks as the longest path takes.
+        let [high, low] = node.path;
+        let place = [
+            (u128::from(node.level) << 112) | (high >> 16),
+            (high << 112) | (low >> 16),
+            low << 112,
+        ];
         let blocks = usize::try_from(self.bits.saturating_add(16).div_ceil(128)).unwrap_or(3);
         let mut seed = 0_u128;
-        for block in place.as_chunks::<BLOCK>().0.iter().take(blocks) {
-            let sum = u128::from_be_bytes(*block) ^ seed;
-            seed = u128::from_be_bytes(self.places.block(sum.to_be_bytes())?);
+        for block in place.into_iter().take(blocks) {
+            seed = u128::from_be_bytes(self.places.block((block ^ seed).to_be_bytes())?);
         }
         Ok(NodeCoins {
             prf: &self.coins,
@@ -195,15 +193,22 @@ impl Coins for NodeCoins<'_> {
     }
 }
 
-fn bit(path: &Path, level: u32) -> bool {
-    let byte = usize::try_from(level / 8).ok().and_then(|at| path.get(at));
-    byte.is_some_and(|byte| byte & (0x80 >> (level % 8)) != 0)
+fn bit([high, low]: &Path, level: u32) -> bool {
+    let (part, place) = if level < 128 {
+        (high, level)
+    } else {
+        (low, level.wrapping_sub(128))
+    };
+    part.wrapping_shl(place) >> 127 == 1
 }
 
-fn set(path: &mut Path, level: u32) {
-    if let Some(byte) = usize::try_from(level / 8).ok().and_then(|at| path.get_mut(at)) {
-        *byte |= 0x80 >> (level % 8);
-    }
+fn set([high, low]: &mut Path, level: u32) {
+    let (part, place) = if level < 128 {
+        (high, level)
+    } else {
+        (low, level.wrapping_sub(128))
+    };
+    *part |= (1 << 127) >> place.min(127);
 }
 
 #[cfg(test)]
@@ -223,7 +228,7 @@ mod tests {
     }
 
     fn number(path: &Path, bits: u32) -> u128 {
-        u128::from_be_bytes(path[..16].try_into().unwrap()) >> (128 - bits)
+        path[0] >> (128 - bits)
     }
 
     /// All C(8, 3) = 56 increasing functions from 3 values into 8 are equally likely: the definition of the ideal object,
@@ -303,7 +308,7 @@ mod tests {
         fn what_is_no_ciphertext_is_found(value in 0_u128..1_000_000, flip in 0_u32..40) {
             let tree = tree(1, 1_000_000, 40);
             let mut path = tree.encrypt(&[value]).unwrap()[0];
-            path[(flip / 8) as usize] ^= 0x80 >> (flip % 8);
+            path[0] ^= (1 << 127) >> flip;
             // A flipped bit may make the ciphertext of another value: never of the same, and mostly of none.
             let opened = tree.decrypt(&[path]).unwrap()[0];
             if let Some(other) = opened {

@@ -172,7 +172,11 @@ impl Ordinals {
     }
 
     /// The column of these ordinals, which are all smaller than the size. Prefixes do not come back.
-    pub(crate) fn restore(&self, ordinals: &[u128], nulls: Option<NullBuffer>) -> Result<ArrayRef, SchemeError> {
+    pub(crate) fn restore(
+        &self,
+        ordinals: impl Iterator<Item = u128>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, SchemeError> {
         let bad = || SchemeError::Internal("an ordinal outside its type");
         let value = |ordinal: u128| self.min.checked_add_unsigned(ordinal).ok_or_else(bad);
         let narrow = |ordinal| i64::try_from(value(ordinal)?).map_err(|_| bad());
@@ -181,8 +185,7 @@ impl Ordinals {
         Ok(match &self.data_type {
             DataType::Boolean => {
                 let bits: Vec<bool> = ordinals
-                    .iter()
-                    .map(|o| Ok(value(*o)? != 0))
+                    .map(|o| Ok(value(o)? != 0))
                     .collect::<Result<_, SchemeError>>()?;
                 Arc::new(BooleanArray::new(bits.into(), n))
             }
@@ -261,7 +264,7 @@ impl Ordinals {
 }
 
 fn collect<T: ArrowPrimitiveType>(
-    ordinals: &[u128],
+    ordinals: impl Iterator<Item = u128>,
     nulls: Option<NullBuffer>,
     value: impl Fn(u128) -> Result<T::Native, SchemeError>,
 ) -> Result<ArrayRef, SchemeError> {
@@ -269,11 +272,11 @@ fn collect<T: ArrowPrimitiveType>(
 }
 
 fn collect_primitive<T: ArrowPrimitiveType>(
-    ordinals: &[u128],
+    ordinals: impl Iterator<Item = u128>,
     nulls: Option<NullBuffer>,
     value: impl Fn(u128) -> Result<T::Native, SchemeError>,
 ) -> Result<PrimitiveArray<T>, SchemeError> {
-    let values = ordinals.iter().map(|o| value(*o)).collect::<Result<Vec<_>, _>>()?;
+    let values = ordinals.map(value).collect::<Result<Vec<_>, _>>()?;
     Ok(PrimitiveArray::new(ScalarBuffer::from(values), nulls))
 }
 

@@ -89,6 +89,15 @@ pub enum SchemeError {
     /// Bytes of a state, an id or a stored value that do not parse.
     #[error("malformed: {0}")]
     Malformed(&'static str),
+    /// NULL where the scheme needs a value.
+    #[error("row {row}: NULL, where the scheme needs a value")]
+    Null {
+        /// Row of the array.
+        row: usize,
+    },
+    /// Values, or frequencies of values, that a SPLASHE plan was not made for.
+    #[error("the column's values are not spread as the plan says; plan anew and encrypt the table anew")]
+    Unbalanced,
     /// A key of the wrong length or form.
     #[error("the key is not one of {scheme}")]
     BadKey {

@@ -9,6 +9,7 @@
 //! | [`ope`] | Boldyreva et al. 2009 | order, and about the upper half of the bits |
 //! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair |
 //! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took |
+//! | [`splashe`] | Seabed's enhanced SPLASHE: a dimension and a measure | how many values are frequent |
 //! | [`paillier`] | Paillier 1999, the slow reference | that there is a value |
 //!
 //! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
@@ -39,6 +40,7 @@ mod place;
 pub mod plain;
 mod scheme;
 mod siv;
+pub mod splashe;
 pub mod standard;
 pub mod tee;
 
@@ -52,6 +54,7 @@ pub use paillier::{Paillier, PaillierPublic};
 pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
 pub use scheme::{ColumnSpec, Computable, Scheme, SchemeKey};
+pub use splashe::{Splashe, SplasheColumns, SplashePlan};
 pub use standard::Standard;
 pub use tee::Tee;
 

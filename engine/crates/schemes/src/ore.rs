@@ -146,7 +146,7 @@ impl Scheme for Ore {
             }
             ordinals.append(&mut values);
         }
-        self.ordinals.restore(&ordinals, array.nulls().cloned())
+        self.ordinals.restore(ordinals.into_iter(), array.nulls().cloned())
     }
 }
 

@@ -245,7 +245,7 @@ impl Scheme for Paillier {
             let opened = self.open(value)?.filter(|ordinal| *ordinal < self.ordinals.size());
             ordinals.push(opened.ok_or(SchemeError::Unauthentic { row })?);
         }
-        self.ordinals.restore(&ordinals, array.nulls().cloned())
+        self.ordinals.restore(ordinals.into_iter(), array.nulls().cloned())
     }
 
     /// Two random primes of 1,536 bits; takes about a second.

@@ -229,7 +229,7 @@ impl Scheme for Ashe {
             }
             out.push(distance);
         }
-        self.ordinals.restore(&out, array.nulls().cloned())
+        self.ordinals.restore(out.into_iter(), array.nulls().cloned())
     }
 }
 

@@ -346,7 +346,15 @@ impl Body {
             let place = start.saturating_add(place);
             *words.get_mut(place / 8)? |= u64::from(*byte) << ((place % 8) << 3);
         }
-        words.iter().any(|word| *word != 0).then_some(Self::Bits(words))
+        // Few rows are runs, whatever form they came in: so that memory stays in proportion to the bytes.
+        let bits = Self::Bits(words);
+        let mut runs = Vec::new();
+        bits.runs(|first, last| runs.push((first, last)));
+        match runs.len() {
+            0 => None,
+            1..=MOST_RUNS => Some(Self::Runs(runs)),
+            _ => Some(bits),
+        }
     }
 }
 

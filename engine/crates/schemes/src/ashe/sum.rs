@@ -6,6 +6,8 @@
 //! ```
 //! A row that a join repeats is in as many layers as it was added; a sum has one layer as a rule.
 
+use std::collections::HashSet;
+
 use arrow_array::Int64Array;
 
 use super::rows::{RowSet, put, take};
@@ -147,6 +149,7 @@ impl AsheSum {
             return Err(bad);
         }
         let mut sum = Self::default();
+        let mut seen = HashSet::new();
         for _ in 0..take(bytes)? {
             let file = *take_bytes::<16>(bytes).ok_or(bad.clone())?;
             let number = u64::from_le_bytes(*take_bytes::<8>(bytes).ok_or(bad.clone())?);
@@ -154,7 +157,7 @@ impl AsheSum {
             for _ in 0..take(bytes)? {
                 rows.push(RowSet::decode(bytes)?);
             }
-            if sum.files.iter().any(|other| other.file == file) {
+            if !seen.insert(file) {
                 return Err(bad);
             }
             sum.files.push(FileSum {

@@ -192,8 +192,8 @@ impl Scheme for Ope {
                         .ok()
                         .and_then(|place| ordinals.get(place).copied())
                 };
-                let rows: Vec<u128> = index.iter().map(|at| place(at).unwrap_or(0)).collect();
-                self.ordinals.restore(&rows, stored.nulls().cloned())
+                let rows = index.iter().map(|at| place(at).unwrap_or(0));
+                self.ordinals.restore(rows, stored.nulls().cloned())
             }
             Err(bad) => {
                 let row = index

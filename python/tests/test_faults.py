@@ -154,6 +154,22 @@ def test_one_lost_shuffle_file_is_made_again(running: tuple[Cluster, Driver]) ->
     right_rows(driver, before)
 
 
+def test_rows_that_a_repeated_task_may_make_anew_come_whole(running: tuple[Cluster, Driver]) -> None:
+    """Which of the groups the limit takes may change when its stage runs again: then all that read them run again too."""
+    cluster, driver = running
+    groups = {row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows}
+    some = "SELECT g, count(*) AS c FROM events GROUP BY g LIMIT 40"
+    driver.run(HOLD, sql=f"SELECT /*+ REPARTITION(3, g) */ g, c FROM ({some})")
+    before = driver.run(COLLECT)
+    assert len(before) == 40
+    next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
+    for file in cluster.local_folder(1).rglob("shuffle_*.data"):
+        file.unlink()
+    after = within(HANGS, lambda: driver.run(COLLECT))
+    assert len(after) == len({row[0] for row in after}) == 40
+    assert all(str(groups[key]) == count for key, count in ((row[0], row[1]) for row in after))
+
+
 def test_a_shuffle_file_with_a_flipped_bit_ends_the_query(running: tuple[Cluster, Driver]) -> None:
     cluster, driver = running
     first_run(driver)

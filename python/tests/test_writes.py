@@ -152,6 +152,20 @@ def test_existing_replaced_and_dropped(w: Writing) -> None:
     assert w.rows("again") == [["4"]]
 
 
+def test_without_using_the_default_source_decides(w: Writing) -> None:
+    default = {"spark.sql.sources.default": "coffer"}
+    w.sql("CREATE TABLE bare AS SELECT id, s FROM edge", **default)
+    assert w.rows("bare") == canonical(w, "SELECT id, s FROM edge")
+    w.verified(w.folder / "warehouse" / "bare")
+    w.sql("CREATE OR REPLACE TABLE bare AS SELECT id FROM bare WHERE id < 3", **default)
+    w.sql("INSERT INTO bare VALUES (-7)")
+    assert w.rows("bare") == canonical(w, "SELECT id FROM edge WHERE id < 3 UNION ALL SELECT -7")
+    w.sql("CREATE TABLE bare_columns (a INT)", **default)
+    assert w.rows("bare_columns") == []
+    w.sql("DROP TABLE bare")
+    refused(lambda: w.sql("CREATE TABLE bare AS SELECT id, s FROM edge"), "COFFER_PLAINTEXT_SINK")
+
+
 def test_overflow_leaves_the_old_version(w: Writing) -> None:
     w.sql("CREATE TABLE steady USING coffer AS SELECT id, i32 FROM edge")
     before = w.rows("steady")

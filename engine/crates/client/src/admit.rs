@@ -88,8 +88,8 @@ impl Service {
             return Err(ClientError::ChallengeExpired);
         }
         let owner = self.keyring.owner_key();
-        let attested = attest(&self.policy, &owner.public(), challenge, &evidence)?;
         let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
+        let attested = attest(&self.policy, &owner.public(), challenge, &application, &evidence)?;
         let sender = ReleaseSender::new(&attested, owner, &application)?;
         let admitted = Admitted {
             engine_id: attested.engine_id(),

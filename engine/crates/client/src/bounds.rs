@@ -10,7 +10,6 @@ use coffer_proto::{
     wire::{Bounds, BoundsPicked, PickBounds, SealedObject, sealed_object::Kind},
 };
 use coffer_sealing::{ObjectKind, seal_object};
-use prost::Message;
 
 use crate::{
     ClientError, Service, opened,
@@ -49,16 +48,13 @@ impl Service {
         let mut keys = schema.fields;
         keys.pop(); // the weight
         let id = request.bounds_id;
-        let plain = padded(
-            SealedObject {
-                kind: Some(Kind::Bounds(Bounds {
-                    id,
-                    schema: Some(Schema { fields: keys }),
-                    rows,
-                })),
-            }
-            .encode_to_vec(),
-        );
+        let plain = padded(&SealedObject {
+            kind: Some(Kind::Bounds(Bounds {
+                id,
+                schema: Some(Schema { fields: keys }),
+                rows,
+            })),
+        });
         let object = Object {
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Bounds, &plain)?,

@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
-use coffer_proto::padded;
-use coffer_proto::wire::{
-    AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject, sealed_object::Kind,
+use coffer_proto::{
+    padded,
+    wire::{AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject, sealed_object::Kind},
 };
 use coffer_sealing::{AttemptId, ObjectKind, Partition, StageId, identity, open_message, seal_object};
 use prost::Message;
 
 use crate::{
     ClientError, Service,
+    origins::Origins,
     session::{Accepted, Output, Session},
 };
 
@@ -71,12 +72,14 @@ impl Service {
         let mut bytes_by_reduce = vec![0u64; width];
         let mut attempts = Vec::with_capacity(request.commits.len());
         let mut seen = HashSet::new();
+        let mut origins = Origins::default();
         for (sealed, partition) in request.commits.iter().zip(0u32..) {
             let commit = Commit::open(&session, stage, partition, reduces, sealed)?;
             if !seen.insert(commit.attempt) {
                 return Err(ClientError::CommitRepeated { stage, partition });
             }
             attempts.push(commit.attempt);
+            origins.trace(&session, stage, &commit.record)?;
             for ((count, rows), bytes) in commit
                 .record
                 .streams
@@ -89,6 +92,7 @@ impl Service {
             }
         }
         let (epoch, sealed) = accept(&mut session, stage, output, attempts)?;
+        session.origins.insert((stage, epoch), origins);
         Ok(CommitsAccepted {
             epoch,
             sealed_attempts: sealed.into(),
@@ -113,16 +117,13 @@ fn accept(
         Some(held) => held.epoch + 1,
         None => 1,
     };
-    let plain = padded(
-        SealedObject {
-            kind: Some(Kind::Attempts(AttemptList {
-                stage,
-                epoch,
-                attempts: attempts.iter().map(|id| id.as_bytes().to_vec().into()).collect(),
-            })),
-        }
-        .encode_to_vec(),
-    );
+    let plain = padded(&SealedObject {
+        kind: Some(Kind::Attempts(AttemptList {
+            stage,
+            epoch,
+            attempts: attempts.iter().map(|id| id.as_bytes().to_vec().into()).collect(),
+        })),
+    });
     let sealed = seal_object(&session.key, session.id, ObjectKind::Attempts, &plain)?;
     session.accepted.insert(
         stage,

@@ -150,6 +150,16 @@ pub enum ClientError {
         /// The partition.
         partition: u32,
     },
+    /// Tasks read two versions of an output that is not the same each time it is made.
+    #[error(
+        "stage {stage} was made from two versions of the rows of stage {producer}, which a repeated task makes anew"
+    )]
+    Mixed {
+        /// The reading stage.
+        stage: u32,
+        /// The stage whose rows were made again.
+        producer: u32,
+    },
     /// Not the partitions that must come.
     #[error("stage {stage}: partition {partition} is missing, foreign, or was taken before")]
     ResultPartition {
@@ -253,6 +263,7 @@ impl ClientError {
             Self::CommitOpening { .. } => "commit_opening",
             Self::CommitPlace { .. } => "commit_place",
             Self::CommitRepeated { .. } => "commit_repeated",
+            Self::Mixed { .. } => "mixed",
             Self::ResultPartition { .. } => "result_partition",
             Self::Stream { .. } => "stream",
             Self::StreamCount { .. } => "stream_count",
@@ -299,6 +310,9 @@ impl ClientError {
             | Self::StreamCount { .. }
             | Self::Opening(_) => {
                 "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
+            }
+            Self::Mixed { .. } => {
+                "executors or shuffle files were lost while rows without a fixed order were cut by a limit; run the query again"
             }
             Self::SessionUnknown => "the query's session has ended: run the query again",
             Self::WriteUnknown(_) => "run the command again",

@@ -19,6 +19,8 @@ pub mod connection;
 mod coverage;
 mod error;
 mod opened;
+mod origins;
+mod repeatable;
 mod result;
 mod service;
 mod session;

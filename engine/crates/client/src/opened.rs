@@ -60,6 +60,7 @@ pub(crate) fn take(
         });
     }
     let mut sealed = Vec::with_capacity(order.len());
+    let mut origins = session.origins_taken(number, execution);
     for result in &order {
         let partition = result.partition;
         let commit = Commit::open(session, number, partition, 1, &result.commit)?;
@@ -70,6 +71,7 @@ pub(crate) fn take(
         if commit.record.execution != execution {
             return Err(place);
         }
+        origins.trace(session, number, &commit.record)?;
         sealed.push(Sealed {
             stage: number,
             partition,
@@ -87,7 +89,7 @@ pub(crate) fn take(
         });
     }
     let partitions: Vec<u32> = order.iter().map(|result| result.partition).collect();
-    session.take(number, execution, &partitions)?;
+    session.take(number, execution, &partitions, origins)?;
     Ok(sealed)
 }
 

@@ -10,12 +10,14 @@ use coffer_engine::{
     wire::{Message, PROTOCOL, put_message},
 };
 use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy, TableId};
-use coffer_proto::padded;
-use coffer_proto::plan::Fragment;
-use coffer_proto::wire::{
-    ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
-    NewSession, NodeMetrics, OpenError, OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
-    ValueSealed, Welcome, sealed_object::Kind,
+use coffer_proto::{
+    padded,
+    plan::Fragment,
+    wire::{
+        ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
+        NewSession, NodeMetrics, OpenError, OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
+        ValueSealed, Welcome, sealed_object::Kind,
+    },
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
 use coffer_table::{Lease, TableWrite};
@@ -223,15 +225,12 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let id = request.id;
-        let plain = padded(
-            SealedObject {
-                kind: Some(Kind::Value(Value {
-                    id,
-                    literal: request.literal,
-                })),
-            }
-            .encode_to_vec(),
-        );
+        let plain = padded(&SealedObject {
+            kind: Some(Kind::Value(Value {
+                id,
+                literal: request.literal,
+            })),
+        });
         let object = Object {
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,

@@ -9,7 +9,7 @@ use coffer_keys::{KekSet, ReleasePayload};
 use coffer_proto::plan::Schema;
 use coffer_sealing::{AttemptId, SessionId, SessionKey};
 
-use crate::ClientError;
+use crate::{ClientError, origins::Origins, repeatable::Repeatable};
 
 /// How long an engine keeps a session that it hears nothing of.
 const LEASE_SECONDS: u32 = 3600;
@@ -42,6 +42,7 @@ pub(crate) struct Stage {
     pub(crate) output: Output,
     pub(crate) schema: Schema,
     pub(crate) partitions: u32,
+    pub(crate) repeatable: Repeatable,
 }
 
 /// The outputs of a shuffle or broadcast that count.
@@ -66,7 +67,11 @@ pub(crate) struct Session {
     /// By stage and, but for exchanges (0), execution.
     stages: HashMap<(u32, u64), Stage>,
     pub(crate) accepted: HashMap<u32, Accepted>,
+    /// What the outputs of an exchange were made from, by stage and epoch.
+    pub(crate) origins: HashMap<(u32, u32), Origins>,
     pub(crate) objects: HashMap<u32, Object>,
+    /// What was taken of results, samples and writes was made from, by stage and execution.
+    taken_origins: HashMap<(u32, u64), Origins>,
     /// Partitions of results, samples and writes that were taken, by stage and execution.
     taken: HashMap<(u32, u64), HashSet<u32>>,
 }
@@ -80,7 +85,9 @@ impl Session {
             generation: 1,
             stages: HashMap::new(),
             accepted: HashMap::new(),
+            origins: HashMap::new(),
             objects: HashMap::new(),
+            taken_origins: HashMap::new(),
             taken: HashMap::new(),
         })
     }
@@ -145,8 +152,19 @@ impl Session {
             .ok_or(ClientError::StageUnknown(stage))
     }
 
-    /// Marks partitions as taken; each is once.
-    pub(crate) fn take(&mut self, stage: u32, execution: u64, partitions: &[u32]) -> Result<(), ClientError> {
+    /// What the partitions taken so far were made from.
+    pub(crate) fn origins_taken(&self, stage: u32, execution: u64) -> Origins {
+        self.taken_origins.get(&(stage, execution)).cloned().unwrap_or_default()
+    }
+
+    /// Marks partitions as taken; each is once. `origins` are those of all taken so far, these included.
+    pub(crate) fn take(
+        &mut self,
+        stage: u32,
+        execution: u64,
+        partitions: &[u32],
+        origins: Origins,
+    ) -> Result<(), ClientError> {
         let taken = self.taken.entry((stage, execution)).or_default();
         let mut now = HashSet::new();
         for partition in partitions {
@@ -158,6 +176,7 @@ impl Session {
             }
         }
         taken.extend(now);
+        self.taken_origins.insert((stage, execution), origins);
         Ok(())
     }
 

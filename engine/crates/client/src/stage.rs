@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use coffer_engine::task::{children, sha256, with_execution};
 use coffer_expr::CompileContext;
 use coffer_keys::{KekId, KekSet};
-use coffer_plan::{BuildContext, build};
+use coffer_plan::{BuildContext, build, partitioner::MAX_TARGETS};
 use coffer_proto::{
-    padded,
+    padded, padded_bytes,
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
     wire::{
         FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
@@ -23,6 +23,7 @@ use prost::Message;
 use crate::{
     ClientError, CoverageError, Service,
     coverage::{Products, Shape, check_inputs, row_groups},
+    repeatable::Repeatable,
     session::{Output, Session, Stage},
     tables::{Opened, data_type},
     writes,
@@ -43,7 +44,7 @@ impl Service {
         let mut session = session.lock();
         let stage = request.stage;
         let fragment = Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
-        let output = output_of(&fragment, request.write)?;
+        let output = output_of(stage, &fragment, request.write)?;
         let write = match output {
             Output::Write(number) => Some(self.write_of(number)?),
             _ => None,
@@ -59,6 +60,7 @@ impl Service {
         check_producers(&session, request, &leaves)?;
         check_coverage(request, &sources)?;
         let pins = pins(&session, request)?;
+        let repeatable = repeatable(&session, request, &fragment);
         let write_task = match &write {
             Some(write) => Some(write_task(stage, &fragment, write)?),
             None => None,
@@ -72,6 +74,7 @@ impl Service {
                 output,
                 schema: fragment.output.clone().unwrap_or_default(),
                 partitions,
+                repeatable,
             },
         )?;
         let mut keks: BTreeSet<KekId> = BTreeSet::new();
@@ -83,7 +86,7 @@ impl Service {
             session.need(write.keks());
             keks.extend(writes::kek_ids(write));
         }
-        let fragment = padded(request.fragment.to_vec());
+        let fragment = padded_bytes(request.fragment.to_vec());
         let template = TaskDescriptor {
             session: session.id.as_bytes().to_vec().into(),
             execution: request.execution,
@@ -102,15 +105,16 @@ impl Service {
             write: write_task,
             ..TaskDescriptor::default()
         };
+        let epochs = epochs(&session, request);
         let sealed_descriptors = request
             .tasks
             .iter()
             .zip(0u32..)
             .map(|(task, partition)| {
-                let descriptor = descriptor(request, &sources, task, partition, &template)?;
+                let descriptor = descriptor(request, &sources, task, partition, &epochs, &template)?;
                 let execution = ExecutionId(request.execution);
                 let identity = identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
-                let sealed = seal_message(&session.key, &identity, &padded(descriptor.encode_to_vec()))?;
+                let sealed = seal_message(&session.key, &identity, &padded(&descriptor))?;
                 Ok(with_execution(execution, &sealed).into())
             })
             .collect::<Result<_, ClientError>>()?;
@@ -120,6 +124,7 @@ impl Service {
             sealed_descriptors,
             sealed_objects: objects(&session, request)?,
             releases: self.releases(&session)?,
+            indeterminate: repeatable == Repeatable::Not,
         })
     }
 
@@ -162,17 +167,24 @@ fn wrong(stage: u32, what: &'static str) -> ClientError {
 }
 
 /// What the fragment writes; what engines cannot write is refused here.
-fn output_of(fragment: &Fragment, write: u32) -> Result<Output, ClientError> {
+fn output_of(stage: u32, fragment: &Fragment, write: u32) -> Result<Output, ClientError> {
+    let shuffle = |partitions: u32| match partitions {
+        1..=MAX_TARGETS => Ok(Output::Shuffle(partitions)),
+        _ => Err(wrong(
+            stage,
+            "an exchange of no partitions, or of more than there can be",
+        )),
+    };
     match fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()) {
         Some(sink::Kind::Result(_)) => Ok(Output::Result),
         Some(sink::Kind::Sample(_)) => Ok(Output::Sample),
         Some(sink::Kind::Write(_)) => Ok(Output::Write(write)),
         Some(sink::Kind::Broadcast(_)) => Ok(Output::Broadcast),
         Some(sink::Kind::Shuffle(partitioning)) => match &partitioning.kind {
-            Some(partitioning::Kind::Hash(hash)) => Ok(Output::Shuffle(hash.partitions)),
+            Some(partitioning::Kind::Hash(hash)) => shuffle(hash.partitions),
             Some(partitioning::Kind::Single(_)) => Ok(Output::Shuffle(1)),
-            Some(partitioning::Kind::RoundRobin(robin)) => Ok(Output::Shuffle(robin.partitions)),
-            Some(partitioning::Kind::Range(range)) => Ok(Output::Shuffle(range.partitions)),
+            Some(partitioning::Kind::RoundRobin(robin)) => shuffle(robin.partitions),
+            Some(partitioning::Kind::Range(range)) => shuffle(range.partitions),
             None => Err(ClientError::Malformed("fragment")),
         },
         None => Err(ClientError::Malformed("fragment")),
@@ -312,6 +324,25 @@ fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> R
     Ok(())
 }
 
+fn repeatable(session: &Session, request: &SealStage, fragment: &Fragment) -> Repeatable {
+    let producers: HashMap<u32, Repeatable> = request
+        .inputs
+        .iter()
+        .filter_map(|input| {
+            let (held, _) = session.exchange(input.producer_stage)?;
+            Some((input.input_id, held.repeatable))
+        })
+        .collect();
+    Repeatable::of(fragment, &producers)
+}
+
+/// By producer: the epoch of the list that counts now.
+fn epochs(session: &Session, request: &SealStage) -> BTreeMap<u32, u32> {
+    let producers = request.inputs.iter().map(|input| input.producer_stage);
+    let epoch = |stage: u32| session.accepted.get(&stage).map(|accepted| (stage, accepted.epoch));
+    producers.filter_map(epoch).collect()
+}
+
 fn pins(session: &Session, request: &SealStage) -> Result<Vec<ObjectPin>, ClientError> {
     let ids: BTreeSet<u32> = request.objects.iter().copied().collect();
     ids.into_iter()
@@ -355,6 +386,7 @@ fn descriptor(
     sources: &HashMap<u32, Source>,
     task: &TaskSpec,
     partition: u32,
+    epochs: &BTreeMap<u32, u32>,
     template: &TaskDescriptor,
 ) -> Result<TaskDescriptor, ClientError> {
     let mut scans: BTreeMap<u32, Vec<FileSlice>> = sources.keys().map(|id| (*id, Vec::new())).collect();
@@ -393,6 +425,7 @@ fn descriptor(
                 reduce_begin: rectangle.reduce_begin,
                 reduce_end: rectangle.reduce_end,
                 producer_maps: input.maps,
+                epoch: epochs.get(&input.producer_stage).copied().unwrap_or_default(),
             })
         })
         .collect::<Result<_, ClientError>>()?;

@@ -290,6 +290,7 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
     }
     let mut files = Vec::new();
     let mut attempts = HashSet::new();
+    let mut origins = session.origins_taken(number, execution);
     for (partition, sealed) in (0..stage.partitions).zip(&request.commits) {
         let commit = Commit::open(session, number, partition, 0, sealed)?;
         if commit.record.execution != execution {
@@ -304,9 +305,10 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
                 partition,
             });
         }
+        origins.trace(session, number, &commit.record)?;
         files.extend(commit.record.files);
     }
-    session.take(number, execution, &(0..stage.partitions).collect::<Vec<_>>())?;
+    session.take(number, execution, &(0..stage.partitions).collect::<Vec<_>>(), origins)?;
     Ok(files)
 }
 

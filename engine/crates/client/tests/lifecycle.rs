@@ -240,6 +240,22 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         .unwrap_err();
     assert_eq!(problem.code, "wrong_binding");
 
+    let fresh: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let elsewhere = Attest {
+        challenge: fresh.challenge.clone(),
+        application: "application_2".to_owned(),
+        ..attest.clone()
+    };
+    let foreign = AdmitEngine {
+        evidence: engine.attest(&elsewhere).await.unwrap(),
+        challenge: fresh.challenge,
+    };
+    let problem = client
+        .ask::<_, Admitted>(ClientMessage::AdmitEngine, &foreign)
+        .await
+        .unwrap_err();
+    assert_eq!(problem.code, "wrong_binding");
+
     let mut sgx = EngineEvidence::decode(evidence).unwrap();
     sgx.kind = "sgx".to_owned();
     let third: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();

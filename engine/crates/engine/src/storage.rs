@@ -115,7 +115,10 @@ mod tests {
             let read = tokio::time::timeout(Duration::from_secs(20), reading).await.unwrap();
             assert!(matches!(read, Err(Error::Generic { .. })), "{name}");
             assert!(
-                matches!(store.get_ranges(&at(name), &[0..1]).await, Err(Error::Generic { .. })),
+                matches!(
+                    store.get_ranges(&at(name), std::slice::from_ref(&(0..1))).await,
+                    Err(Error::Generic { .. })
+                ),
                 "{name}"
             );
         }

@@ -17,9 +17,14 @@ pub mod wire {
 /// The shortest padded message.
 const SHORTEST: usize = 128;
 
-/// An encoded message made as long as a power of two (128 bytes at least) by a field that no message has, so that its length,
+/// A message encoded as long as a power of two (128 bytes at least) by a field that no message has, so that its length,
 /// once it is sealed, says little of counts, of literals and of error texts. It decodes as it did.
-pub fn padded(mut message: Vec<u8>) -> Vec<u8> {
+pub fn padded(message: &impl prost::Message) -> Vec<u8> {
+    padded_bytes(message.encode_to_vec())
+}
+
+/// The same for a message that came encoded.
+pub fn padded_bytes(mut message: Vec<u8>) -> Vec<u8> {
     // Field 2047, length-delimited; the length as a varint of five bytes, which says any number.
     const TAG: [u8; 2] = [0xfa, 0x7f];
     const HEAD: usize = TAG.len() + 5;
@@ -40,7 +45,7 @@ pub fn padded(mut message: Vec<u8>) -> Vec<u8> {
 mod tests {
     use prost::Message;
 
-    use super::{padded, wire::ErrorDetail};
+    use super::{padded, padded_bytes, wire::ErrorDetail};
 
     #[test]
     fn a_padded_message_has_a_length_of_few_and_decodes_as_before() {
@@ -50,7 +55,8 @@ mod tests {
                 message: "x".repeat(length),
                 ..ErrorDetail::default()
             };
-            let bytes = padded(message.encode_to_vec());
+            let bytes = padded(&message);
+            assert_eq!(bytes, padded_bytes(message.encode_to_vec()));
             assert!(bytes.len().is_power_of_two() && bytes.len() >= 128);
             assert_eq!(ErrorDetail::decode(bytes.as_slice()).unwrap(), message);
         }

@@ -72,6 +72,9 @@ pub enum Error {
     /// An unverified input that is no plain Parquet file.
     #[error("the file does not end as a plain Parquet file does")]
     PlainMagic,
+    /// An unverified input whose footer is longer than any that is read.
+    #[error("the file says that its footer has {0} bytes, more than is read of a plain file")]
+    PlainFooter(u64),
     /// An unverified input of which one file is unlike the others.
     #[error("the columns or types of {0} differ from those of the input's first file")]
     PlainColumns(PathBuf),
@@ -345,7 +348,7 @@ impl Error {
                 "the table is not what was written; coffer verify lists every such file; restore them from a copy"
             }
             Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
-            Error::PlainColumns(_) | Error::PlainNanos(_) => {
+            Error::PlainColumns(_) | Error::PlainNanos(_) | Error::PlainFooter(_) => {
                 "rewrite the files with Spark, or seal them with coffer encrypt"
             }
             Error::NotATable(_) => "name a folder that coffer encrypt made",

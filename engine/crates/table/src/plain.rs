@@ -26,6 +26,8 @@ use crate::{
 };
 
 const MAGIC: [u8; 4] = *b"PAR1";
+/// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
+const MAX_FOOTER: u64 = 64 << 20;
 /// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
 const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
 
@@ -232,7 +234,10 @@ fn split(bytes: &[u8]) -> Result<(&[u8], u64), Error> {
 
 fn tail_length(tail: &[u8]) -> Result<u64, Error> {
     match tail.split_first_chunk::<4>() {
-        Some((length, magic)) if magic == MAGIC => Ok(u64::from(u32::from_le_bytes(*length))),
+        Some((length, magic)) if magic == MAGIC => match u64::from(u32::from_le_bytes(*length)) {
+            long if long > MAX_FOOTER => Err(Error::PlainFooter(long)),
+            length => Ok(length),
+        },
         _ => Err(Error::PlainMagic),
     }
 }
@@ -252,4 +257,26 @@ fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
 
 fn unsigned(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, SeekFrom, Write};
+
+    use super::*;
+
+    #[test]
+    fn a_footer_is_not_read_when_it_says_that_it_is_longer_than_any() {
+        // The file has holes only: what it says of its footer's length is there, and takes no disk.
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let claimed = u32::try_from(MAX_FOOTER + 1).unwrap();
+        file.seek(SeekFrom::Start(u64::from(claimed))).unwrap();
+        file.write_all(&claimed.to_le_bytes()).unwrap();
+        file.write_all(&MAGIC).unwrap();
+        let opened = PlainTable::open(&[file.path().to_owned()]);
+        assert!(
+            matches!(opened, Err(Error::PlainFooter(length)) if length == u64::from(claimed)),
+            "{opened:?}"
+        );
+    }
 }

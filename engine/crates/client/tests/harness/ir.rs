@@ -1,7 +1,7 @@
 //! Fragments, written short.
 
 use coffer_proto::plan::{
-    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Literal,
+    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Limit, Literal,
     NamedExpr, Node, Partitioning, Scan, Schema, Sink, Sort, SortKey, TypeId, Values, expand::Projection, expr, join,
     literal, node::Op, partitioning, sink, values::Row,
 };
@@ -193,6 +193,18 @@ pub fn ascending(key: u32) -> SortKey {
         descending: false,
         nulls_first: true,
     }
+}
+
+/// The first so many rows of each partition.
+pub fn limited(child: Node, fetch: u64) -> Node {
+    node(
+        6,
+        Op::Limit(Box::new(Limit {
+            child: Some(Box::new(child)),
+            skip: 0,
+            fetch: Some(fetch),
+        })),
+    )
 }
 
 /// `sum(v)` by `k`, in one of its modes.

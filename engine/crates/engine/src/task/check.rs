@@ -37,14 +37,14 @@ pub enum Check {
     /// No list of attempts came for a stage that the task reads.
     #[error("the list of attempts of stage {0} is missing")]
     AttemptsMissing(u32),
-    /// The list of attempts is older than one that this engine has seen, or another one of the same epoch.
-    #[error("the list of attempts of stage {stage} is stale: epoch {got}, epoch {seen} was seen")]
+    /// The list of attempts is older than the descriptor, or than one that this engine has seen, or another one of the same epoch.
+    #[error("the list of attempts of stage {stage} is stale: epoch {got}, epoch {seen} is known")]
     AttemptsStale {
         /// The producing stage.
         stage: u32,
         /// The list's epoch.
         got: u32,
-        /// The newest seen.
+        /// The newest known.
         seen: u32,
     },
     /// The list of attempts has another length than the stage has partitions, or an attempt of the wrong length.

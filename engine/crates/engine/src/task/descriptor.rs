@@ -2,16 +2,20 @@
 //!
 //! [`Assignment`] is built here alone. Where it exists, the fragment is the one that the descriptor names by digest, the
 //! descriptor is of the very task that was asked for, and every object is pinned or, for lists of attempts, not older than
-//! what the engine has seen.
+//! the descriptor and what the engine has seen.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use coffer_keys::KekId;
 use coffer_proto::{
     plan::{Fragment, Input, Node, Scan, node::Op, sink},
     wire::{
-        AttemptList, Bounds, FileSlice, SealedObject, Start, TaskDescriptor, Value, WriteTask, sealed_object::Kind,
+        AttemptList, Bounds, FileSlice, ReadEpoch, SealedObject, Start, TaskDescriptor, Value, WriteTask,
+        sealed_object::Kind,
     },
 };
 use coffer_sealing::{
@@ -62,6 +66,8 @@ pub(crate) struct Assignment {
     pub(crate) scans: HashMap<u32, Vec<FileSlice>>,
     /// By input id; an input of the fragment without an entry has no streams in this task.
     pub(crate) inputs: HashMap<u32, Reads>,
+    /// By which lists of attempts it reads its producers.
+    pub(crate) epochs: Vec<ReadEpoch>,
     pub(crate) bounds: HashMap<u32, Bounds>,
     pub(crate) values: HashMap<u32, Value>,
     /// Of a fragment that writes a table, and of no other.
@@ -146,6 +152,7 @@ impl Descriptor {
         check_write(&fragment, self.wire.write.as_ref())?;
         let scans = scans(&self.wire, &leaves)?;
         let inputs = inputs(&self.wire, &leaves, &objects.attempts)?;
+        let epochs = epochs(&inputs, &objects.attempts);
         let mut broadcasts: Vec<(u32, Arc<Vec<AttemptId>>)> = inputs
             .iter()
             .filter(|(_, reads)| reads.broadcast)
@@ -165,6 +172,7 @@ impl Descriptor {
             fragment,
             scans,
             inputs,
+            epochs,
             bounds: objects.bounds,
             values: objects.values,
             write: self.wire.write,
@@ -199,7 +207,7 @@ fn scans(descriptor: &TaskDescriptor, leaves: &Leaves) -> Result<HashMap<u32, Ve
 fn inputs(
     descriptor: &TaskDescriptor,
     leaves: &Leaves,
-    attempts: &HashMap<u32, Arc<Vec<AttemptId>>>,
+    attempts: &HashMap<u32, Listed>,
 ) -> Result<HashMap<u32, Reads>, Check> {
     let mut inputs: HashMap<u32, Reads> = HashMap::new();
     for task in &descriptor.inputs {
@@ -208,9 +216,16 @@ fn inputs(
         if task.map_begin > task.map_end || task.map_end > task.producer_maps || task.reduce_begin > task.reduce_end {
             return Err(Check::Input(id));
         }
-        let list = attempts
+        let (epoch, list) = attempts
             .get(&task.producer_stage)
             .ok_or(Check::AttemptsMissing(task.producer_stage))?;
+        if *epoch < task.epoch {
+            return Err(Check::AttemptsStale {
+                stage: task.producer_stage,
+                got: *epoch,
+                seen: task.epoch,
+            });
+        }
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
             return Err(Check::AttemptsCount(task.producer_stage));
         }
@@ -242,6 +257,15 @@ fn inputs(
         Some((id, _)) => Err(Check::Input(*id)),
         None => Ok(inputs),
     }
+}
+
+fn epochs(inputs: &HashMap<u32, Reads>, attempts: &HashMap<u32, Listed>) -> Vec<ReadEpoch> {
+    let stages: BTreeSet<u32> = inputs.values().map(|reads| reads.producer.0).collect();
+    let epoch = |stage: u32| attempts.get(&stage).map(|(epoch, _)| *epoch);
+    stages
+        .into_iter()
+        .filter_map(|stage| epoch(stage).map(|epoch| ReadEpoch { stage, epoch }))
+        .collect()
 }
 
 /// The leaves of a fragment that a descriptor has something to say about.
@@ -284,8 +308,11 @@ pub fn children(node: &Node) -> Vec<&Node> {
     }
 }
 
+/// A list of attempts and its epoch.
+type Listed = (u32, Arc<Vec<AttemptId>>);
+
 struct Objects {
-    attempts: HashMap<u32, Arc<Vec<AttemptId>>>,
+    attempts: HashMap<u32, Listed>,
     bounds: HashMap<u32, Bounds>,
     values: HashMap<u32, Value>,
     digests: Vec<[u8; 32]>,
@@ -336,7 +363,7 @@ impl Objects {
         }
         for (stage, (epoch, attempts)) in lists {
             let attempts = session.accept_attempts(stage, epoch, attempts)?;
-            objects.attempts.insert(stage, attempts);
+            objects.attempts.insert(stage, (epoch, attempts));
         }
         objects.digests.sort_unstable();
         match pins.keys().next() {

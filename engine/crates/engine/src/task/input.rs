@@ -16,7 +16,7 @@ use std::{
 
 use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
-use coffer_plan::codec::decode_batch;
+use coffer_plan::{codec::decode_batch, partitioner::MAX_TARGETS};
 use coffer_sealing::{
     AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
     StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
@@ -50,10 +50,6 @@ pub(crate) struct InputSpec {
     pub(crate) broadcast: bool,
     pub(crate) schema: SchemaRef,
 }
-
-/// Streams that one task may read of an input. Counted before anything is allocated for them; Spark's map statuses would fill a
-/// driver long before.
-const MAX_STREAMS: u64 = 1 << 24;
 
 /// How much of a frame is allocated ahead of its arrival: one piece of input.
 const AHEAD: usize = 1 << 20;
@@ -108,7 +104,8 @@ impl Demux {
             let (maps, reduces) = (rectangle.maps.len() as u64, rectangle.reduces.len() as u64);
             maps.saturating_mul(reduces)
         });
-        if claimed.fold(0_u64, u64::saturating_add) > MAX_STREAMS {
+        // Counted before anything is allocated for them.
+        if claimed.fold(0_u64, u64::saturating_add) > u64::from(MAX_TARGETS) {
             return Err(Check::Input(spec.id));
         }
         let mut pairs = Vec::new();

@@ -12,14 +12,15 @@ use std::{
 
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io};
-use coffer_proto::padded;
-use coffer_proto::wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, TaskMessage, TaskMetrics};
+use coffer_proto::{
+    padded,
+    wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, TaskMessage, TaskMetrics},
+};
 use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr::expressions::Literal;
 use futures::{FutureExt, StreamExt};
-use prost::Message;
 
 use super::{
     check::Check,
@@ -92,7 +93,7 @@ fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
         // The code is one of a fixed list and holds no value; the text stays sealed.
         tracing::warn!(stage = %place.stage, partition = %place.partition, "a task failed");
         let identity = identity::error(place.session, place.stage, place.partition);
-        sealed_error = seal_message(&session.key, &identity, &padded(detail.encode_to_vec())).unwrap_or_default();
+        sealed_error = seal_message(&session.key, &identity, &padded(&detail)).unwrap_or_default();
     }
     Outcome::Failed(Failed {
         code: code.to_owned(),
@@ -290,6 +291,7 @@ fn done(
         partition: place.partition.0,
         attempt: attempt.to_vec().into(),
         streams: finished.streams.clone(),
+        reads: task.epochs.clone(),
         files: finished
             .written
             .as_ref()
@@ -308,13 +310,8 @@ fn done(
         .collect();
     let crossed = &link.crossed;
     Ok(Done {
-        sealed_commit: seal_message(&session.key, &commit_identity, &padded(commit.encode_to_vec()))?.into(),
-        sealed_metrics: seal_message(
-            &session.key,
-            &metrics_identity,
-            &padded(TaskMetrics { nodes }.encode_to_vec()),
-        )?
-        .into(),
+        sealed_commit: seal_message(&session.key, &commit_identity, &padded(&commit))?.into(),
+        sealed_metrics: seal_message(&session.key, &metrics_identity, &padded(&TaskMetrics { nodes }))?.into(),
         counters: Some(Counters {
             // The message that carries these counts is one more.
             crossings: crossed.messages.load(Ordering::Relaxed) + 1,

@@ -8,7 +8,7 @@ use coffer_keys::{
 use coffer_proto::wire::EngineEvidence;
 use prost::Message;
 
-use super::{cut, seed};
+use super::{cut, encoded, seed};
 use crate::{Outcome, Seed, Target, outcome};
 
 pub(super) const TARGET: Target = Target {
@@ -22,6 +22,7 @@ pub(super) const TARGET: Target = Target {
 
 const OWNER: OwnerPublicKey = OwnerPublicKey([9; 32]);
 const CHALLENGE: [u8; 32] = [8; 32];
+const APPLICATION: &str = "application_1";
 
 static POLICY: LazyLock<Policy> =
     LazyLock::new(|| Policy::parse("[attestation]\naccept = [\"simulated\"]\n", Path::new("policy.toml")).unwrap());
@@ -44,6 +45,7 @@ fn run(input: &[u8]) -> Outcome {
         &POLICY,
         &OWNER,
         Challenge::from_slice(&CHALLENGE).unwrap(),
+        APPLICATION,
         &evidence,
     ))
 }
@@ -51,7 +53,7 @@ fn run(input: &[u8]) -> Outcome {
 fn evidence() -> EngineEvidence {
     let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), EvidenceKind::Simulated).unwrap();
     let challenge = Challenge::from_slice(&CHALLENGE).unwrap();
-    let evidence = engine.attest(1, OWNER, &challenge, "application_1").unwrap();
+    let evidence = engine.attest(1, OWNER, &challenge, APPLICATION).unwrap();
     EngineEvidence {
         protocol: evidence.protocol,
         kind: evidence.kind,
@@ -64,11 +66,7 @@ fn evidence() -> EngineEvidence {
 
 fn seeds() -> Vec<Seed> {
     let good = evidence();
-    let changed = |change: &dyn Fn(&mut EngineEvidence)| {
-        let mut evidence = good.clone();
-        change(&mut evidence);
-        evidence.encode_to_vec()
-    };
+    let changed = |change: &dyn Fn(&mut EngineEvidence)| encoded(&good, change);
     vec![
         seed("simulated", good.encode_to_vec()),
         seed("nothing", []),

@@ -2,7 +2,7 @@
 
 use coffer_table::{Digest, Error, FilePin, Manifest, RowGroupPin, manifest_name};
 
-use super::{cut, seed, with};
+use super::{cut, replaced, seed, with};
 use crate::{
     Outcome, Seed, Target,
     fixture::{TABLE_KEY, columns},
@@ -83,10 +83,7 @@ fn written() -> Vec<u8> {
 fn seeds() -> Vec<Seed> {
     let text = manifest_text();
     let content = |text: &str| [&[1], text.as_bytes()].concat();
-    let changed = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        content(&text.replacen(from, to, 1))
-    };
+    let changed = |from: &str, to: &str| content(&replaced(&text, from, to));
     let file = [&[0][..], &written()].concat();
     vec![
         seed("file", file.clone()),

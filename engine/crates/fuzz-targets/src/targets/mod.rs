@@ -12,6 +12,8 @@ mod messages;
 mod plain;
 mod policy;
 #[cfg(feature = "engine")]
+mod scans;
+#[cfg(feature = "engine")]
 mod tasks;
 mod wire;
 
@@ -39,8 +41,8 @@ pub fn targets() -> Vec<Target> {
         tasks::OBJECT,
         tasks::STREAM,
         tasks::PAYLOAD,
-        tasks::SCAN_SEALED,
-        tasks::SCAN_PLAIN,
+        scans::SEALED,
+        scans::PLAIN,
     ]);
     targets
 }
@@ -57,6 +59,19 @@ fn with(bytes: &[u8], at: usize, patch: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at..at + patch.len()].copy_from_slice(patch);
     bytes
+}
+
+/// A copy of a text with one place changed, which it must have.
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "{from}");
+    text.replacen(from, to, 1)
+}
+
+/// A changed copy of a message, encoded.
+fn encoded<M: prost::Message + Clone>(message: &M, change: impl FnOnce(&mut M)) -> Vec<u8> {
+    let mut message = message.clone();
+    change(&mut message);
+    message.encode_to_vec()
 }
 
 /// A copy without its last bytes.

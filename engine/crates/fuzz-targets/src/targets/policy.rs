@@ -4,7 +4,7 @@ use std::path::Path;
 
 use coffer_keys::Policy;
 
-use super::{cut, seed};
+use super::{cut, replaced, seed};
 use crate::{Outcome, Seed, Target, outcome};
 
 pub(super) const TARGET: Target = Target {
@@ -36,10 +36,7 @@ columns = { l_comment = "tee" }
 "#;
 
 fn seeds() -> Vec<Seed> {
-    let changed = |from: &str, to: &str| {
-        assert!(TEXT.contains(from), "{from}");
-        TEXT.replacen(from, to, 1)
-    };
+    let changed = |from: &str, to: &str| replaced(TEXT, from, to);
     vec![
         seed("whole", TEXT),
         seed("template", coffer_keys::policy::TEMPLATE),

@@ -2,7 +2,6 @@
 //! it sends is authentic. One part is the input; the others are as they should be.
 
 use std::{
-    fs,
     sync::{
         Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
@@ -18,11 +17,10 @@ use coffer_engine::{
     task::{kind_byte, sha256, with_execution},
     wire::{put_message, put_raw, read_message},
 };
-use coffer_keys::KekSet;
 use coffer_proto::{
-    plan::{Fragment, Partitioning, Scan, Schema, node::Op, partitioning, sink},
+    plan::{Fragment, Partitioning, Schema, partitioning, sink},
     wire::{
-        AttemptList, Bounds, ErrorDetail, Failed, FileSlice, InputTask, Need, ObjectPin, ScanTask, SealedObject, Start,
+        AttemptList, Bounds, ErrorDetail, Failed, InputTask, Need, ObjectPin, ScanTask, SealedObject, Start,
         TaskDescriptor, TaskMessage, Value, sealed_object::Kind,
     },
 };
@@ -30,15 +28,13 @@ use coffer_sealing::{
     Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message, seal_object,
     stream::PREAMBLE_LEN,
 };
-use coffer_table::PlainTable;
-use parquet::file::properties::WriterVersion;
 use prost::Message;
 use tokio::io::AsyncWriteExt;
 
-use super::{cut, fragment, plain, seed, with};
+use super::{cut, encoded, fragment, seed, with};
 use crate::{
     Outcome, Seed, Target,
-    fixture::{self, FILE, PLAIN, SESSION, TABLE_KEY, keks, session_key},
+    fixture::{self, SESSION, TABLE_KEY, keks, session_key},
     variant,
 };
 
@@ -82,25 +78,6 @@ pub(super) const PAYLOAD: Target = Target {
     seeds: payload_seeds,
 };
 
-pub(super) const SCAN_SEALED: Target = Target {
-    name: "scan_sealed",
-    about: "pages of a sealed file that its host changed",
-    memory: |_| 64 << 20,
-    smoke: 2_400,
-    run: scan_sealed,
-    seeds: sealed_seeds,
-};
-
-pub(super) const SCAN_PLAIN: Target = Target {
-    name: "scan_plain",
-    about: "plain Parquet files, read by an engine",
-    // Two columns, a page of each, and the page it was packed in.
-    memory: |input| 3 * coffer_table::lengths::MAX_PAGE + 4096 * input,
-    smoke: 2_400,
-    run: scan_plain,
-    seeds: plain_seeds,
-};
-
 /// No input takes so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 const STAGE: u32 = 4;
@@ -115,16 +92,16 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
         .build()
         .unwrap()
 });
-static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(fixture::scratch);
+pub(super) static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(fixture::scratch);
 
 /// A panic of our own code is a finding, although the engine contains it.
-fn own_fault(outcome: Outcome) -> Outcome {
+pub(super) fn own_fault(outcome: Outcome) -> Outcome {
     assert_ne!(outcome, "COFFER_PANIC", "a task panicked");
     outcome
 }
 
 /// Runs a task in a new engine; `input` is what input 0 has.
-fn task(start: &Start, input: &[u8]) -> Outcome {
+pub(super) fn task(start: &Start, input: &[u8]) -> Outcome {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = COUNT.fetch_add(1, Ordering::Relaxed);
     let enclave = Enclave::start(&Settings {
@@ -253,7 +230,7 @@ fn attempts(attempt: [u8; 16]) -> Vec<u8> {
 }
 
 /// The descriptor of a task that reads all of input 0.
-fn descriptor(fragment: &Fragment) -> TaskDescriptor {
+pub(super) fn descriptor(fragment: &Fragment) -> TaskDescriptor {
     TaskDescriptor {
         session: SESSION.as_bytes().to_vec().into(),
         execution: EXECUTION.0,
@@ -269,12 +246,13 @@ fn descriptor(fragment: &Fragment) -> TaskDescriptor {
             reduce_begin: 0,
             reduce_end: 1,
             producer_maps: 1,
+            epoch: 1,
         }],
         ..TaskDescriptor::default()
     }
 }
 
-fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKind, Vec<u8>)]) -> Start {
+pub(super) fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKind, Vec<u8>)]) -> Start {
     let key = session_key();
     let stage = StageId(STAGE);
     let sealed = seal_message(
@@ -349,95 +327,11 @@ fn object_task(input: &[u8]) -> Start {
     start(&fragment, &descriptor.encode_to_vec(), &objects)
 }
 
-// ---- scans ----
-
-/// A scan of both columns, with a condition, so that page indexes are read.
-fn scanning(slices: Vec<FileSlice>, schema: Schema, keys: &KekSet) -> Start {
-    let scan = Scan {
-        scan_id: 0,
-        schema: Some(schema.clone()),
-        pushed: vec![fragment::call(
-            "greater_than_or_equal",
-            vec![fragment::column(0), fragment::long(10)],
-            coffer_proto::plan::TypeId::Boolean,
-        )],
-    };
-    let fragment = fragment::result(fragment::node(1, Op::Scan(scan)), schema);
-    let mut descriptor = descriptor(&fragment);
-    descriptor.inputs.clear();
-    descriptor.scans = vec![ScanTask { scan_id: 0, slices }];
-    descriptor.keks = keys.iter().map(|kek| kek.id().to_string()).collect();
-    start(&fragment, &descriptor.encode_to_vec(), &[])
-}
-
-/// Changes to the fixture's file: (place u16 LE, count, bytes)…; a count of 0 cuts the file there.
-fn patched(mut input: &[u8]) -> Vec<u8> {
-    let mut file = FILE.bytes.clone();
-    while let Some(([low, high, count], rest)) = input.split_first_chunk::<3>() {
-        let at = usize::from(u16::from_le_bytes([*low, *high])) % file.len().max(1);
-        let (bytes, rest) = rest.split_at(usize::from(*count).min(rest.len()));
-        if *count == 0 {
-            file.truncate(at);
-        }
-        file.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
-        input = rest;
-    }
-    file
-}
-
-fn scan_sealed(input: &[u8]) -> Outcome {
-    let path = FOLDER.path().join("sealed.parquet");
-    fs::write(&path, patched(input)).unwrap();
-    let slice = FileSlice {
-        path: path.to_str().unwrap().to_owned(),
-        size: FILE.bytes.len() as u64,
-        rows: FILE.rows,
-        aad_prefix: FILE.aad_prefix.clone().into(),
-        footer_length: FILE.footer_length,
-        footer_sha256: FILE.footer_sha256.as_bytes().to_vec().into(),
-        first_row_group: 0,
-        end_row_group: 2,
-        table: TABLE_KEY.table().as_bytes().to_vec().into(),
-        plain: false,
-    };
-    own_fault(task(&scanning(vec![slice], fragment::schema(), &keks()), &[]))
-}
-
-/// The client engine opens and pins the file as it is; then an engine reads all of it. The `parquet` crate may panic over pages
-/// that nobody vouches for: the engine contains that.
-fn scan_plain(input: &[u8]) -> Outcome {
-    let path = FOLDER.path().join("plain.parquet");
-    fs::write(&path, input).unwrap();
-    let table = match PlainTable::open(std::slice::from_ref(&path)) {
-        Ok(table) => table,
-        Err(error) => return variant(&error),
-    };
-    let Some(file) = table.files.first() else {
-        return "NoFile".to_owned();
-    };
-    let slice = FileSlice {
-        path: path.to_str().unwrap().to_owned(),
-        size: file.pin.size,
-        rows: file.pin.rows,
-        footer_length: file.pin.footer_length,
-        footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
-        first_row_group: 0,
-        end_row_group: u32::try_from(file.row_groups.len()).unwrap(),
-        plain: true,
-        ..FileSlice::default()
-    };
-    task(&scanning(vec![slice], fragment::schema(), &KekSet::new()), &[])
-}
-
 // ---- seeds ----
 
 fn descriptor_seeds() -> Vec<Seed> {
     let good = descriptor(&result_of_input());
-    let changed = |change: &dyn Fn(&mut TaskDescriptor)| {
-        let mut descriptor = good.clone();
-        change(&mut descriptor);
-        descriptor.encode_to_vec()
-    };
+    let changed = |change: &dyn Fn(&mut TaskDescriptor)| encoded(&good, change);
     vec![
         seed("whole", good.encode_to_vec()),
         seed(
@@ -453,6 +347,7 @@ fn descriptor_seeds() -> Vec<Seed> {
         seed("no_partitions", changed(&|d| d.partitions = 0)),
         seed("another_fragment", changed(&|d| d.fragment_sha256 = vec![9; 32].into())),
         seed("fragment_digest_short", changed(&|d| d.fragment_sha256.truncate(5))),
+        seed("list_older_than_the_descriptor", changed(&|d| d.inputs[0].epoch = 2)),
         seed("input_unknown", changed(&|d| d.inputs[0].input_id = 8)),
         seed("input_twice", changed(&|d| d.inputs.push(d.inputs[0]))),
         seed("producer_unknown", changed(&|d| d.inputs[0].producer_stage = 8)),
@@ -503,6 +398,11 @@ fn object_seeds() -> Vec<Seed> {
         rows,
     };
     let good = bounds(vec![row(5), row(9)]);
+    let changed = |change: &dyn Fn(&mut Bounds)| {
+        let mut bounds = good.clone();
+        change(&mut bounds);
+        object(1, Kind::Bounds(bounds))
+    };
     let value = Value {
         id: 3,
         literal: Some(literal(7)),
@@ -534,30 +434,12 @@ fn object_seeds() -> Vec<Seed> {
             "bounds_descending",
             object(1, Kind::Bounds(bounds(vec![row(9), row(5)]))),
         ),
-        seed(
-            "bounds_without_schema",
-            object(
-                1,
-                Kind::Bounds(Bounds {
-                    schema: None,
-                    ..good.clone()
-                }),
-            ),
-        ),
+        seed("bounds_without_schema", changed(&|b| b.schema = None)),
         seed(
             "bounds_of_another_type",
-            object(
-                1,
-                Kind::Bounds(Bounds {
-                    schema: Some(fragment::schema()),
-                    ..good.clone()
-                }),
-            ),
+            changed(&|b| b.schema = Some(fragment::schema())),
         ),
-        seed(
-            "bounds_of_another_id",
-            object(1, Kind::Bounds(Bounds { id: 6, ..good })),
-        ),
+        seed("bounds_of_another_id", changed(&|b| b.id = 6)),
         seed(
             "value_without_literal",
             object(2, Kind::Value(Value { id: 3, literal: None })),
@@ -612,54 +494,5 @@ fn payload_seeds() -> Vec<Seed> {
         seed("rows_huge", with(&good, 4, &[0xff, 0xff, 0xff, 0x7f])),
         seed("text_huge", with(&good, 12, &[0, 0, 0, 0x40])),
         seed("packed_text_huge", with(&with(&good, 0, &[1]), 12, &[0, 0, 0, 0x40])),
-    ]
-}
-
-fn sealed_seeds() -> Vec<Seed> {
-    let size = FILE.bytes.len();
-    let at = |place: usize, bytes: &[u8]| {
-        let place = u16::try_from(place).unwrap().to_le_bytes();
-        [&place[..], &[u8::try_from(bytes.len()).unwrap()], bytes].concat()
-    };
-    vec![
-        seed("whole", []),
-        seed("first_module_length_huge", at(4, &[0xff; 4])),
-        seed("first_module_length_zero", at(4, &[0; 4])),
-        seed("first_module_length_fifteen", at(4, &[15, 0, 0, 0])),
-        seed("first_module_flipped", at(30, &[0x55])),
-        seed("magic_changed", at(0, b"PAR1")),
-        seed("tail_changed", at(size - 4, b"PAR1")),
-        seed("footer_flipped", at(size - 60, &[0x55, 0xaa])),
-        seed("zeroed_in_the_middle", at(size / 3, &[0; 200])),
-        seed("cut_to_nothing", at(0, &[])),
-        seed("cut_by_one", at(size - 1, &[])),
-        seed("cut_in_half", at(size / 2, &[])),
-        seed(
-            "indexes_zeroed",
-            at(size - usize::try_from(FILE.footer_length).unwrap() - 200, &[0; 150]),
-        ),
-    ]
-}
-
-fn plain_seeds() -> Vec<Seed> {
-    let whole = PLAIN.clone();
-    let second = fixture::plain(WriterVersion::PARQUET_2_0, false);
-    let footer = whole.len() - fixture::footer_of(&whole).len();
-    vec![
-        seed("version_1", whole.clone()),
-        seed("version_2", second.clone()),
-        seed("version_2_dictionary", fixture::plain(WriterVersion::PARQUET_2_0, true)),
-        seed("nothing", []),
-        seed("cut", cut(&whole, 3)),
-        seed("page_header_garbage", with(&whole, 4, &[0xff; 12])),
-        seed("page_header_zero", with(&whole, 4, &[0; 12])),
-        seed(
-            "page_unpacked_size_huge",
-            with(&whole, 6, &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
-        ),
-        seed("page_body_garbage", with(&whole, 24, &[0xff; 40])),
-        seed("page_body_zero", with(&second, 40, &[0; 40])),
-        seed("indexes_garbage", with(&whole, footer - 60, &[0xff; 50])),
-        seed("schema_goes_down_for_ever", plain::file(&plain::deep_schema(5000))),
     ]
 }

@@ -62,11 +62,13 @@ impl AttestedEngine {
     }
 }
 
-/// Checks evidence against the policy. `challenge` is one that this process handed out ([`super::Challenges::take`]).
+/// Checks evidence against the policy. `challenge` is one that this process handed out ([`super::Challenges::take`]),
+/// `application` the one that it serves.
 pub fn attest(
     policy: &Policy,
     owner: &OwnerPublicKey,
     challenge: Challenge,
+    application: &str,
     evidence: &Evidence,
 ) -> Result<AttestedEngine, EvidenceError> {
     if evidence.protocol != PROTOCOL {
@@ -94,7 +96,7 @@ pub fn attest(
             return Err(EvidenceError::NoVerifier(kind));
         }
     };
-    let expected = report_data(kind, &evidence.engine_key, owner, &challenge);
+    let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
     verifier.verify(policy, &evidence.report, &expected)?;
     Ok(AttestedEngine {
         key: evidence.engine_key,

@@ -1,8 +1,8 @@
 //! Evidence: what an engine says of itself, and who checks it.
 //!
 //! The engine's part is to put [`report_data`] into what its TEE signs; the owner's part is [`attest`], the only maker
-//! of an [`AttestedEngine`]. Evidence binds protocol, kind, engine key, owner key and challenge, so evidence made for
-//! another owner, another engine's key or an earlier challenge does not pass.
+//! of an [`AttestedEngine`]. Evidence binds protocol, kind, engine key, owner key, challenge and application, so evidence
+//! made for another owner or application, another engine's key or an earlier challenge does not pass.
 //!
 //! Time and policy are judged at the trusted site only. An engine's word on its version or id decides nothing.
 
@@ -134,12 +134,13 @@ impl Evidence {
     }
 }
 
-/// What the TEE must sign: H(label, protocol, kind, engine key, owner key, challenge), each length-prefixed.
+/// What the TEE must sign: H(label, protocol, kind, engine key, owner key, challenge, application), each length-prefixed.
 pub fn report_data(
     kind: EvidenceKind,
     engine: &EnginePublicKey,
     owner: &OwnerPublicKey,
     challenge: &Challenge,
+    application: &str,
 ) -> [u8; 32] {
     hash_parts(&[
         b"coffer attestation",
@@ -148,6 +149,7 @@ pub fn report_data(
         &engine.0,
         owner.as_bytes(),
         challenge.as_bytes(),
+        application.as_bytes(),
     ])
 }
 

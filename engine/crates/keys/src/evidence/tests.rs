@@ -17,6 +17,7 @@ struct Place {
     version: String,
     owner: u8,
     challenge: u8,
+    application: String,
     policy: String,
 }
 
@@ -28,6 +29,7 @@ fn here() -> Place {
         version: "this".into(),
         owner: 2,
         challenge: 3,
+        application: "app-1".into(),
         policy: "[attestation]\naccept = [\"simulated\"]".into(),
     }
 }
@@ -47,12 +49,14 @@ fn evidence() {
         &EnginePublicKey([1; 32]),
         &OwnerPublicKey([2; 32]),
         &challenge(3),
+        "app-1",
     );
     let real = report_data(
         EvidenceKind::Sgx,
         &EnginePublicKey([1; 32]),
         &OwnerPublicKey([2; 32]),
         &challenge(3),
+        "app-1",
     );
     let whole = simulated::report(&bound);
     let at = |name: &str, place: Place, outcome: &str| Case::new(name, place, &whole, outcome);
@@ -72,6 +76,14 @@ fn evidence() {
         at(
             "evidence_for_other_challenge",
             Place { challenge: 9, ..here() },
+            "wrong_binding",
+        ),
+        at(
+            "evidence_for_other_application",
+            Place {
+                application: "app-2".into(),
+                ..here()
+            },
             "wrong_binding",
         ),
         at(
@@ -137,6 +149,7 @@ fn evidence() {
             &policy(&place.policy),
             &OwnerPublicKey([place.owner; 32]),
             challenge(place.challenge),
+            &place.application,
             &evidence,
         )
         .map_err(|error| error.code())

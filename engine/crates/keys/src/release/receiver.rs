@@ -103,7 +103,7 @@ impl ReleaseReceiver {
             return Err(EvidenceError::OtherOwner);
         }
         let engine_key = self.key.public();
-        let bound = report_data(self.kind, &engine_key, &owner, challenge);
+        let bound = report_data(self.kind, &engine_key, &owner, challenge, application);
         let report = match self.kind {
             EvidenceKind::Simulated => simulated::report(&bound),
             kind => return Err(EvidenceError::NoVerifier(kind)),

@@ -51,7 +51,7 @@ fn again(engine: &mut ReleaseReceiver, place: &Place) -> AttestedEngine {
     let owner = place.owner().public();
     let evidence = engine.attest(PROTOCOL, owner, &challenge, &place.application).unwrap();
     let policy = Policy::parse("[attestation]\naccept = [\"simulated\"]", std::path::Path::new("p")).unwrap();
-    attest(&policy, &owner, challenge, &evidence).unwrap()
+    attest(&policy, &owner, challenge, &place.application, &evidence).unwrap()
 }
 
 fn payload() -> ReleasePayload {

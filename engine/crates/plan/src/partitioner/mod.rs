@@ -22,6 +22,10 @@ use crate::{Unsupported, build::Expressions};
 use hash::KeyedHash;
 use range::Ranges;
 
+/// The most targets that an exchange may have. Each task keeps something for each of its targets, and writes a stream for it;
+/// Spark's map statuses would fill a driver long before.
+pub const MAX_TARGETS: u32 = 1 << 24;
+
 /// What a partitioner needs beside the fragment.
 pub struct PartitionContext<'a> {
     /// Derived for the session: equal keys go to equal targets in all its exchanges, and nobody outside can tell which.
@@ -74,7 +78,8 @@ impl Partitioner {
         let malformed = |what| Unsupported::Malformed { node: 0, what };
         let several = |partitions: u32| match partitions {
             0 => Err(malformed("an exchange without partitions")),
-            some => Ok(some),
+            1..=MAX_TARGETS => Ok(partitions),
+            _ => Err(malformed("an exchange of more partitions than there can be")),
         };
         let (targets, way) = match partitioning.kind.as_ref().ok_or(malformed("no partitioning"))? {
             Kind::Single(_) => (1, Way::Single),

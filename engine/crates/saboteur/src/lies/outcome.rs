@@ -12,98 +12,64 @@ use crate::{
     streams::{Stream, join, parse},
 };
 
+/// Alters one target's bytes.
+macro_rules! raw {
+    ($alter:expr) => {
+        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, $alter))
+    };
+}
+
+/// Alters one target's frames.
+macro_rules! framed {
+    ($alter:expr) => {
+        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, $alter))
+    };
+}
+
+/// Takes something from one of those tasks of the past; or does it in one of two ways.
+macro_rules! taken {
+    ($take:ident, $how:expr) => {
+        Lie::Outcome(|outcome, view, rng| $take(outcome, view, rng, $how))
+    };
+}
+
+/// Alters the sealed records that come with the streams.
+macro_rules! record {
+    ($alter:expr, $what:literal) => {
+        Lie::Outcome(|outcome, _, _| records(outcome, $alter, $what))
+    };
+}
+
+#[rustfmt::skip] // a table: a line for each
 pub(super) const LIES: &[(&str, Lie)] = &[
-    (
-        "flip-bit-out",
-        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, |bytes, rng| flip(bytes, rng))),
-    ),
-    ("truncate-out", Lie::Outcome(|outcome, _, rng| raw(outcome, rng, cut))),
-    ("extend-out", Lie::Outcome(|outcome, _, rng| raw(outcome, rng, extend))),
-    (
-        "empty-stream-out",
-        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, empty)),
-    ),
-    (
-        "repeat-stream-out",
-        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, repeat)),
-    ),
+    ("flip-bit-out", raw!(|bytes, rng| flip(bytes, rng))),
+    ("truncate-out", raw!(cut)),
+    ("extend-out", raw!(extend)),
+    ("empty-stream-out", raw!(empty)),
+    ("repeat-stream-out", raw!(repeat)),
     ("drop-target-out", Lie::Outcome(drop_target)),
-    (
-        "drop-frame-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, drop_frame)),
-    ),
-    (
-        "repeat-frame-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, repeat_frame)),
-    ),
-    (
-        "swap-frames-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, swap_frames)),
-    ),
-    (
-        "reverse-frames-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, reverse_frames)),
-    ),
-    (
-        "cut-stream-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, cut_frames)),
-    ),
-    (
-        "end-stream-early-out",
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, end_early)),
-    ),
-    (
-        "swap-targets-out",
-        Lie::Outcome(|outcome, _, rng| swap_targets(outcome, rng, false)),
-    ),
-    (
-        "swap-targets-relabelled-out",
-        Lie::Outcome(|outcome, _, rng| swap_targets(outcome, rng, true)),
-    ),
-    (
-        "replay-stream-out",
-        Lie::Outcome(|outcome, view, rng| replay_stream(outcome, view, rng, false)),
-    ),
-    (
-        "replay-stream-relabelled-out",
-        Lie::Outcome(|outcome, view, rng| replay_stream(outcome, view, rng, true)),
-    ),
-    (
-        "replay-result-of-a-query",
-        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_query)),
-    ),
-    (
-        "replay-result-of-a-task",
-        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_partition)),
-    ),
-    (
-        "replay-result-of-a-stage",
-        Lie::Outcome(|outcome, view, rng| replay(outcome, view, rng, of_another_stage)),
-    ),
-    (
-        "commit-of-another-query",
-        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_query)),
-    ),
-    (
-        "commit-of-another-task",
-        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_partition)),
-    ),
-    (
-        "commit-of-another-stage",
-        Lie::Outcome(|outcome, view, rng| commit(outcome, view, rng, of_another_stage)),
-    ),
+    ("drop-frame-out", framed!(drop_frame)),
+    ("repeat-frame-out", framed!(repeat_frame)),
+    ("swap-frames-out", framed!(swap_frames)),
+    ("reverse-frames-out", framed!(reverse_frames)),
+    ("cut-stream-out", framed!(cut_frames)),
+    ("end-stream-early-out", framed!(end_early)),
+    ("swap-targets-out", taken!(swap_targets, Label::Kept)),
+    ("swap-targets-relabelled-out", taken!(swap_targets, Label::Changed)),
+    ("replay-stream-out", taken!(replay_stream, Label::Kept)),
+    ("replay-stream-relabelled-out", taken!(replay_stream, Label::Changed)),
+    ("replay-result-of-a-query", taken!(replay, of_another_query)),
+    ("replay-result-of-a-task", taken!(replay, of_another_partition)),
+    ("replay-result-of-a-stage", taken!(replay, of_another_stage)),
+    ("commit-of-another-query", taken!(commit, of_another_query)),
+    ("commit-of-another-task", taken!(commit, of_another_partition)),
+    ("commit-of-another-stage", taken!(commit, of_another_stage)),
     ("flip-bit-commit", Lie::Outcome(flip_commit)),
-    (
-        "empty-commit",
-        Lie::Outcome(|outcome, _, _| records(outcome, |done| done.sealed_commit.clear(), "no commit record")),
-    ),
-    ("metrics-as-commit", Lie::Outcome(metrics_as_commit)),
+    ("empty-commit", record!(|done| done.sealed_commit.clear(), "no commit record")),
+    ("metrics-as-commit", record!(swap_records, "commit and metrics swapped")),
     ("metrics-of-another-task", Lie::Outcome(metrics_of_another)),
     ("flip-bit-metrics", Lie::Outcome(flip_metrics)),
-    (
-        "empty-metrics",
-        Lie::Outcome(|outcome, _, _| records(outcome, |done| done.sealed_metrics.clear(), "no metrics")),
-    ),
+    ("empty-metrics", record!(|done| done.sealed_metrics.clear(), "no metrics")),
     ("false-counters", Lie::Outcome(false_counters)),
     ("failed-invented", Lie::Outcome(failed_invented)),
     ("run-twice", Lie::Twice(second_whole)),
@@ -112,7 +78,13 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ("swap-engines", Lie::Exchange),
 ];
 
-/// Alters one target's bytes.
+/// Whether a stream that is put elsewhere goes under the preamble of the one it replaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Kept,
+    Changed,
+}
+
 fn raw(outcome: &mut Outcome, rng: &mut Rng, alter: fn(&mut Vec<u8>, &mut Rng) -> Did) -> Did {
     outcome.done()?;
     let at = rng.below(outcome.outs.len());
@@ -156,7 +128,7 @@ fn framed(outcome: &mut Outcome, rng: &mut Rng, alter: fn(&mut Stream, &mut Rng)
     Some(format!("target {target}: {what}"))
 }
 
-fn swap_targets(outcome: &mut Outcome, rng: &mut Rng, relabelled: bool) -> Did {
+fn swap_targets(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng, label: Label) -> Did {
     outcome.done()?;
     let count = outcome.outs.len();
     if count < 2 {
@@ -166,34 +138,31 @@ fn swap_targets(outcome: &mut Outcome, rng: &mut Rng, relabelled: bool) -> Did {
     let other = (one + 1 + rng.below(count - 1)) % count;
     let mine = outcome.outs.get(one)?.1.clone();
     let theirs = outcome.outs.get(other)?.1.clone();
-    outcome.outs.get_mut(one)?.1 = if relabelled {
-        under(&mine, &theirs)?
-    } else {
-        theirs.clone()
-    };
-    outcome.outs.get_mut(other)?.1 = if relabelled { under(&theirs, &mine)? } else { mine };
+    outcome.outs.get_mut(one)?.1 = label.put(&mine, &theirs)?;
+    outcome.outs.get_mut(other)?.1 = label.put(&theirs, &mine)?;
     Some(format!("the streams of {one} and {other} swapped"))
 }
 
-/// The frames of `from` under the preamble of `label`.
-fn under(label: &[u8], from: &[u8]) -> Option<Vec<u8>> {
-    let (label, mut from) = (parse(label)?, parse(from)?);
-    from.first_mut()?.preamble.clone_from(&label.first()?.preamble);
-    Some(join(&from))
+impl Label {
+    /// `from` in the place of `old`.
+    fn put(self, old: &[u8], from: &[u8]) -> Option<Vec<u8>> {
+        if self == Self::Kept {
+            return Some(from.to_vec());
+        }
+        let (old, mut from) = (parse(old)?, parse(from)?);
+        from.first_mut()?.preamble.clone_from(&old.first()?.preamble);
+        Some(join(&from))
+    }
 }
 
-fn replay_stream(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, relabelled: bool) -> Did {
+fn replay_stream(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, label: Label) -> Did {
     outcome.done()?;
     let tasks = of_another_query(view);
     let from = rng.pick(&tasks)?;
     let at = rng.below(outcome.outs.len());
     let (target, bytes) = outcome.outs.get_mut(at)?;
     let (_, theirs) = from.outcome.outs.iter().find(|(other, _)| other == target)?;
-    *bytes = if relabelled {
-        under(bytes, theirs)?
-    } else {
-        theirs.clone()
-    };
+    *bytes = label.put(bytes, theirs)?;
     Some(format!("target {target} by another query's"))
 }
 
@@ -263,9 +232,8 @@ fn flip_metrics(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
     records(outcome, |done| done.sealed_metrics = altered.into(), &what)
 }
 
-fn metrics_as_commit(outcome: &mut Outcome, _: &View<'_>, _: &mut Rng) -> Did {
-    let swap = |done: &mut Done| std::mem::swap(&mut done.sealed_commit, &mut done.sealed_metrics);
-    records(outcome, swap, "commit and metrics swapped")
+fn swap_records(done: &mut Done) {
+    std::mem::swap(&mut done.sealed_commit, &mut done.sealed_metrics);
 }
 
 fn metrics_of_another(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did {

@@ -5,7 +5,7 @@ import java.net.URL
 import java.nio.ByteBuffer
 
 import org.apache.spark.SparkConf
-import org.apache.spark.internal.Logging
+import org.apache.spark.internal.{config, Logging}
 import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
 
@@ -13,16 +13,22 @@ import org.apache.spark.sql.coffer.{CofferConf, CofferException}
  * The driver's allow-list for Java deserialisation (JEP 290), sealing section 6: executors are hostile, and Spark's RPC reads Java
  * objects from them. It holds for the whole JVM, can be set once in its life, and is proved to bite before the driver goes on.
  *
- * It names packages whose serialisable classes do nothing but hold data. It is not a proof that no chain of allowed classes does
- * harm; that remains in the threat model.
+ * It names packages whose serialisable classes do nothing but hold data, and bounds what a few bytes can claim: an array is allocated as
+ * long as it says it is, and objects in objects take stack. It is not a proof that no chain of allowed classes does harm; that remains in the
+ * threat model.
+ *
+ * @param limits none where executors are this JVM, which reads its own closures
  */
-final class DeserializationFilter private (local: Boolean, extra: Seq[String])
+final class DeserializationFilter private (local: Boolean, extra: Seq[String], limits: Option[Limits])
     extends ObjectInputFilter
     with Logging {
   import DeserializationFilter._
 
   override def checkInput(info: ObjectInputFilter.FilterInfo): ObjectInputFilter.Status =
     Option(info.serialClass) match {
+      case _ if limits.exists(_.exceeded(info.depth, info.references, bytes(info))) =>
+        logWarning(s"an object of depth ${info.depth}, with ${info.references} references and an array of ${info.arrayLength}, is too large")
+        ObjectInputFilter.Status.REJECTED
       case None => ObjectInputFilter.Status.UNDECIDED
       case Some(c) if allowed(c) => ObjectInputFilter.Status.ALLOWED
       case Some(c) =>
@@ -45,7 +51,32 @@ final class DeserializationFilter private (local: Boolean, extra: Seq[String])
         extra.exists(name.startsWith))
 }
 
+/**
+ * What no object of Spark's, and no task's result, comes near.
+ *
+ * @param array bytes of one array
+ */
+private[driver] final case class Limits(array: Long, depth: Long = 1000, references: Long = 1L << 27) {
+  def exceeded(depth: Long, references: Long, array: Long): Boolean =
+    depth > this.depth || references > this.references || array > this.array
+}
+
 object DeserializationFilter extends Logging {
+
+  /** Of the array that is about to be made; of a reference as many as it may have. */
+  private def bytes(info: ObjectInputFilter.FilterInfo): Long = {
+    val element = Option(info.serialClass).flatMap(c => Option(c.getComponentType))
+    element.filter(_.isPrimitive).map(sizes).getOrElse(8L) * math.max(info.arrayLength, 0L)
+  }
+  private val sizes: Map[Class[_], Long] = Map(
+    classOf[Boolean] -> 1L, classOf[Byte] -> 1L, classOf[Short] -> 2L, classOf[Char] -> 2L, classOf[Int] -> 4L,
+    classOf[Float] -> 4L, classOf[Long] -> 8L, classOf[Double] -> 8L)
+
+  /** A task's result is at most so long, or Spark drops it unread. */
+  private def limits(conf: SparkConf): Limits = conf.get(config.MAX_RESULT_SIZE) match {
+    case 0 => Limits(array = Long.MaxValue)
+    case some => Limits(array = math.max(some, 1L << 30))
+  }
 
   // The package itself, not what is below it.
   private val inPackage = Seq("java.lang.", "java.util.", "java.util.concurrent.", "java.util.concurrent.atomic.",
@@ -69,7 +100,8 @@ object DeserializationFilter extends Logging {
   def install(conf: SparkConf): Unit = synchronized {
     if (installed.isEmpty) {
       val extra = conf.get(CofferConf.ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSeq
-      val filter = new DeserializationFilter(CofferConf.isLocal(conf), extra)
+      val local = CofferConf.isLocal(conf)
+      val filter = new DeserializationFilter(local, extra, if (local) None else Some(limits(conf)))
       try ObjectInputFilter.Config.setSerialFilter(filter)
       catch {
         case e: IllegalStateException =>
@@ -88,7 +120,9 @@ object DeserializationFilter extends Logging {
   }
 
   private[driver] def forTest(local: Boolean, extra: String*): DeserializationFilter =
-    new DeserializationFilter(local, extra)
+    new DeserializationFilter(local, extra, None)
+
+  private[driver] def forTest(limits: Limits): DeserializationFilter = new DeserializationFilter(false, Nil, Some(limits))
 
   /** Sends a class that is not on the list (a URL in a map resolves names on reading) the way an executor's bytes come. */
   private def bites(conf: SparkConf): Boolean = {

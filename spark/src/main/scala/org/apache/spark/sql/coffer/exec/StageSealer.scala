@@ -156,7 +156,7 @@ object StageSealer {
       answer.getSealedObjectsList.asScala.map(_.toByteArray).toVector,
       answer.getReleasesList.asScala.map(r => r.getEngineId -> r.getRelease.toByteArray).toMap,
       broadcasts)
-    NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles))
+    NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles, answer.getIndeterminate))
   }
 }
 

@@ -4,7 +4,7 @@ import scala.reflect.ClassTag
 
 import org.apache.spark.{Dependency, MapOutputTrackerMaster, Partition, ShuffleDependency, SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.rdd.RDD
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
 
 /** What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use without a session key. */
 final case class SealedWork(
@@ -40,12 +40,15 @@ final class SealedPartition(
 /**
  * The tasks of one sealed stage. Its only element per partition is the run itself, not yet started: who consumes it (a shuffle write
  * or a result) says where the engine's streams go.
+ *
+ * @param indeterminate whether a repeated task may bring other rows
  */
 final class SealedRDD(
     @transient sc: SparkContext,
     work: SealedWork,
     @transient parts: Array[SealedPartition],
-    shuffles: Seq[ShuffleDependency[_, _, _]])
+    shuffles: Seq[ShuffleDependency[_, _, _]],
+    indeterminate: Boolean = false)
     extends RDD[TaskRun](sc, Nil)(ClassTag(classOf[TaskRun])) {
 
   override protected def getPartitions: Array[Partition] = parts.toArray[Partition]
@@ -54,6 +57,10 @@ final class SealedRDD(
 
   override def compute(split: Partition, context: TaskContext): Iterator[TaskRun] =
     Iterator.single(new TaskRun(work, split.asInstanceOf[SealedPartition], context))
+
+  /** Where the client engine says so, a repeated task may bring other rows: Spark then runs all readers of a repeated map again. */
+  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
+    if (indeterminate) DeterministicLevel.INDETERMINATE else super.getOutputDeterministicLevel
 
   override protected def getPreferredLocations(split: Partition): Seq[String] = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]

@@ -98,6 +98,16 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
 
   def isOpen: Boolean = socket.isOpen
 
+  /** Whether the peer is there and has said nothing, as between conversations. One that ends closes its connections while they lie idle. */
+  def isIdle: Boolean =
+    try {
+      socket.configureBlocking(false)
+      try {
+        incoming.clear().limit(1)
+        socket.read(incoming) == 0
+      } finally socket.configureBlocking(true)
+    } catch { case _: IOException => false }
+
   override def close(): Unit = {
     incoming = ByteBuffer.allocate(0)
     socket.close()

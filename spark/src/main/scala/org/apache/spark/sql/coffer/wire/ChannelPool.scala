@@ -17,7 +17,7 @@ final class ChannelPool(address: Address, greet: Channel => Unit = _ => (), long
 
   def take(): Channel = {
     if (closed) throw new java.io.IOException(s"connections to $address are closed")
-    Option(idle.pollFirst()).filter(_.isOpen).getOrElse {
+    Iterator.continually(idle.pollFirst()).takeWhile(_ != null).find(stillIdle).getOrElse {
       val channel = Channel.connect(address, longest)
       try greet(channel)
       catch {
@@ -27,6 +27,12 @@ final class ChannelPool(address: Address, greet: Channel => Unit = _ => (), long
       }
       channel
     }
+  }
+
+  private def stillIdle(channel: Channel): Boolean = {
+    val idle = channel.isIdle
+    if (!idle) channel.close()
+    idle
   }
 
   def give(channel: Channel): Unit =

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.CatalogV2Util
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
+import org.apache.spark.sql.internal.SQLConf
 
 /** Plans what writes, makes and drops sealed tables. */
 final case class WriteStrategy(session: SparkSession) extends SparkStrategy {
@@ -53,9 +54,14 @@ object SealedDdl {
     case _ => None
   }
 
-  private def sealedProvider(spec: TableSpecBase): Boolean = (spec match {
-    case t: TableSpec => t.provider
-    case u: UnresolvedTableSpec => u.provider
-    case _ => None
-  }).exists(_.equalsIgnoreCase("coffer"))
+  /** By USING, or without it by `spark.sql.sources.default`. (Spark's setting that such tables be Hive's has them planned elsewhere.) */
+  private def sealedProvider(spec: TableSpecBase): Boolean = {
+    val default = SQLConf.get.defaultDataSourceName
+    val provider = spec match {
+      case t: TableSpec => t.provider.orElse(Option.when(t.serde.isEmpty)(default))
+      case u: UnresolvedTableSpec => u.provider.orElse(Option.when(u.serde.isEmpty)(default))
+      case _ => None
+    }
+    provider.exists(_.equalsIgnoreCase("coffer"))
+  }
 }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.driver
 
-import java.io.InvalidClassException
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, ObjectInputStream, ObjectOutputStream}
 
 import gadget.Gadget
 import org.scalatest.funsuite.AnyFunSuite
@@ -31,6 +31,28 @@ class DeserializationFilterSuite extends AnyFunSuite {
     assert(trip(Array[Byte](1)).isInstanceOf[Array[Byte]])
     assert(trip(MapCommit(1, 2, Array(3), Array(4), Array(5))).isInstanceOf[MapCommit])
     assert(trip(new CofferTaskException("failed", 1, 2, "")).isInstanceOf[CofferTaskException])
+  }
+
+  test("few bytes cannot claim a long array, a deep stack or a great many objects") {
+    val bytes = (value: AnyRef) => {
+      val out = new ByteArrayOutputStream()
+      val stream = new ObjectOutputStream(out)
+      stream.writeObject(value)
+      stream.close()
+      out.toByteArray
+    }
+    def read(limits: Limits, value: AnyRef): AnyRef = {
+      val stream = new ObjectInputStream(new ByteArrayInputStream(bytes(value)))
+      stream.setObjectInputFilter(DeserializationFilter.forTest(limits))
+      stream.readObject()
+    }
+    def nested(levels: Int): AnyRef = (1 to levels).foldLeft[AnyRef]("core")((inner, _) => Some(inner))
+    def many(levels: Int): AnyRef = Array.fill[AnyRef](9000)(nested(levels))
+    val limits = Limits(array = 80000, depth = 50, references = 30000)
+    Seq[AnyRef](new Array[Byte](80000), new Array[Long](10000), new Array[AnyRef](10000), nested(40), many(1))
+      .foreach(read(limits, _))
+    Seq[AnyRef](new Array[Byte](80001), new Array[Long](10001), new Array[AnyRef](10001), nested(60), many(4))
+      .foreach(value => intercept[InvalidClassException](read(limits, value)))
   }
 
   test("installing again, for the next SparkContext of a JVM, is the same filter") {

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.rdd.DeterministicLevel
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.coffer.{CofferException, PythonBridge}
 import org.apache.spark.sql.coffer.fake.FakeSession
@@ -144,6 +145,20 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     engine.failures.clear()
     // Empty errors are told by their place only; this one was not empty or the client would not have opened it.
     assert(e.getCondition == "DIVIDE_BY_ZERO" && e.getMessage.startsWith("[DIVIDE_BY_ZERO]"))
+  }
+
+  test("Spark hears which stages may bring other rows when they run again, and what reads them may too") {
+    import DeterministicLevel._
+    def levels(): Seq[DeterministicLevel.Value] = withConf("spark.sql.adaptive.enabled" -> "false") {
+      val df = spark.sql("SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP BY x")
+      df.collect()
+      val exchanges = df.queryExecution.executedPlan.collect { case e: CofferShuffleExchangeExec => e }
+      exchanges.map(_.sealedShuffle.dependency.rdd.outputDeterministicLevel)
+    }
+    assert(levels() == Seq(UNORDERED, DETERMINATE))
+    client.indeterminate = _.getScansCount > 0
+    try assert(levels() == Seq(INDETERMINATE, INDETERMINATE))
+    finally client.indeterminate = _ => false
   }
 
   test("ways that would open rows on executors are refused before a task starts") {

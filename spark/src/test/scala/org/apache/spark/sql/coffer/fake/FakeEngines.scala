@@ -49,6 +49,9 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
   @volatile var rows: Int => Long = _.toLong
   @volatile var bytes: Int => Long = _ => 100L
+
+  /** Of which stages it is said that a repeated task may bring other rows. */
+  @volatile var indeterminate: SealStage => Boolean = _ => false
   private val sessions = new AtomicInteger()
   private val epochs = new AtomicInteger()
 
@@ -121,7 +124,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
 
   private def seal(c: FakeConnection, request: SealStage): Unit = {
     stages.add(request)
-    val answer = SealedStage.newBuilder.setSealedFragment(request.getFragment)
+    val answer = SealedStage.newBuilder.setSealedFragment(request.getFragment).setIndeterminate(indeterminate(request))
     request.getTasksList.asScala.zipWithIndex.foreach { case (task, partition) =>
       val descriptor = TaskDescriptor.newBuilder.setStage(request.getStage).setPartition(partition)
         .setPartitions(request.getTasksCount).setExecution(request.getExecution)

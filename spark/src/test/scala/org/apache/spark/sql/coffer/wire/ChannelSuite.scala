@@ -151,6 +151,34 @@ class ChannelSuite extends AnyFunSuite {
     }
   }
 
+  test("a connection that the peer closed while it lay idle, or said something on, is not used again") {
+    val folder = Files.createTempDirectory("coffer-test")
+    val path = folder.resolve("s")
+    val server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
+    server.bind(UnixDomainSocketAddress.of(path))
+    val pool = new ChannelPool(Address.Unix(path.toString))
+    try {
+      val (first, second) = (pool.take(), pool.take())
+      val (closing, chatting) = (server.accept(), server.accept())
+      pool.give(second)
+      pool.give(first)
+      closing.close()
+      write(chatting, message(9, Array.emptyByteArray))
+      val third = pool.take()
+      val serving = server.accept()
+      assert(!first.isOpen && !second.isOpen)
+      third.send(5, ByteBuffer.wrap(Array[Byte](1)))
+      assert(read(serving)._1 == 5)
+      pool.give(third)
+      assert(pool.take() eq third)
+    } finally {
+      pool.close()
+      server.close()
+      Files.deleteIfExists(path)
+      Files.delete(folder)
+    }
+  }
+
   test("an answer of the wrong kind, one that cannot be read, and none at all are told apart from a refusal") {
     withPeer { socket =>
       greet(socket)

@@ -1,0 +1,187 @@
+//! The lying host below Spark: the real client engine and real enclaves, and between them a small executor whose connection goes through
+//! the saboteur. Every lie of the saboteur's, many times over: each run ends in an error that names a check, or in the right rows.
+//!
+//! `COFFER_ATTACK_RUNS`: how many applied lies (default 300), `COFFER_ATTACK_SEED`, and `COFFER_ATTACK_JSON`: where the counts go.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+mod host;
+mod shape;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    env,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Instant,
+};
+
+use coffer_saboteur::{
+    lies::{self, Lie},
+    rng::Rng,
+};
+use harness::Site;
+use host::{Host, Place};
+use shape::Shape;
+
+/// Tries of a lie in a row without a place to tell it.
+const TRIES: u64 = 60;
+const HOSTS: usize = 2;
+
+#[test]
+fn every_lie_is_detected_or_harmless() {
+    let runs: usize = variable("COFFER_ATTACK_RUNS", 300);
+    let seed: u64 = variable("COFFER_ATTACK_SEED", 20_261_121);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let site = runtime.block_on(Site::open());
+    let applied = AtomicUsize::new(0);
+    let counts = thread::scope(|scope| {
+        let hosts: Vec<_> = (0..HOSTS)
+            .map(|number| {
+                let (site, runtime, applied) = (&site, &runtime, &applied);
+                scope.spawn(move || campaign(&Place { site, runtime, number }, runs, seed, applied))
+            })
+            .collect();
+        let mut all: BTreeMap<&'static str, Count> = BTreeMap::new();
+        for host in hosts {
+            for (name, count) in host.join().unwrap() {
+                all.entry(name).or_default().add(count);
+            }
+        }
+        all
+    });
+    if let Some(path) = env::var_os("COFFER_ATTACK_JSON") {
+        let counts: serde_json::Map<_, _> = counts
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), count.json()))
+            .collect();
+        std::fs::write(
+            PathBuf::from(path),
+            serde_json::json!({ "mutations": counts, "seed": seed }).to_string(),
+        )
+        .unwrap();
+    }
+    let findings: Vec<&String> = counts.values().flat_map(|count| &count.findings).collect();
+    assert!(findings.is_empty(), "{findings:#?}");
+    let idle: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| count.applied == 0)
+        .map(|(name, _)| *name)
+        .collect();
+    assert!(idle.is_empty(), "never told: {idle:?}");
+}
+
+fn variable<T: std::str::FromStr>(name: &str, or: T) -> T {
+    env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
+}
+
+#[derive(Default)]
+struct Count {
+    tried: u64,
+    applied: u64,
+    detected: u64,
+    right_rows: u64,
+    seconds: f64,
+    checks: BTreeMap<String, u64>,
+    findings: Vec<String>,
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        self.tried += other.tried;
+        self.applied += other.applied;
+        self.detected += other.detected;
+        self.right_rows += other.right_rows;
+        self.seconds += other.seconds;
+        for (code, count) in other.checks {
+            *self.checks.entry(code).or_default() += count;
+        }
+        self.findings.extend(other.findings);
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "tried": self.tried, "applied": self.applied, "detected": self.detected, "right_rows": self.right_rows,
+            "wrong": self.findings.len(), "seconds": self.seconds, "checks": self.checks, "findings": self.findings,
+        })
+    }
+}
+
+/// Lie after lie until enough were told, all hosts together.
+fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
+    let lies: Vec<(&'static str, Lie)> = lies::all()
+        .into_iter()
+        .filter(|(_, lie)| !matches!(lie, Lie::Exchange))
+        .collect();
+    let mut rng = Rng::new(seed ^ place.number as u64);
+    let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
+    let mut seen: HashMap<(&'static str, bool), u64> = HashMap::new();
+    let mut host = Host::open(place, 0);
+    let mut engines = 1;
+    for shape in [Shape::Sums, Shape::Joined] {
+        host.ask(shape).unwrap();
+    }
+    for turn in 0.. {
+        let (name, lie) = lies[(turn + place.number * lies.len() / HOSTS) % lies.len()];
+        let settled = |count: &Count| count.applied > 0 || count.tried >= TRIES;
+        let all_settled = || counts.len() == lies.len() && counts.values().all(settled);
+        if applied.load(Ordering::Relaxed) >= runs && all_settled() {
+            break;
+        }
+        let count = counts.entry(name).or_default();
+        if count.applied == 0 && settled(count) {
+            continue;
+        }
+        let shape = if rng.coin() { Shape::Sums } else { Shape::Joined };
+        let places = seen.entry((name, shape == Shape::Sums)).or_insert(1);
+        let (lie_seed, skip) = (rng.bits(), rng.below(usize::try_from(*places).unwrap()) as u64);
+        let began = Instant::now();
+        if matches!(lie, Lie::Attest(_) | Lie::Evidence(_)) {
+            engines += 1;
+            host.renew(place, engines);
+        }
+        host.hands.arm(name, lie_seed, skip);
+        let (told, ended) = host.attacked(lie, shape, lie_seed);
+        *places = told.seen.max(*places);
+        count.tried += 1;
+        count.seconds += began.elapsed().as_secs_f64();
+        let what = format!(
+            "{name} {shape:?} seed={lie_seed} skip={skip}: {:?}: {ended:?}",
+            told.what
+        );
+        let defect = match &ended {
+            Ok(rows) if *rows != shape.expected() => Some("rows"),
+            Ok(_) if told.what.is_some() && lie.place() == "boot" => Some("accepted"),
+            Ok(_) => None,
+            Err(code) => ["COFFER_PANIC", "internal", "hang", "ran-again"]
+                .into_iter()
+                .find(|bad| bad == code),
+        };
+        if let Some(defect) = defect {
+            count.findings.push(format!("{defect}: {what}"));
+        }
+        if told.what.is_some() {
+            applied.fetch_add(1, Ordering::Relaxed);
+            count.applied += 1;
+            match ended {
+                Ok(_) if defect.is_none() => count.right_rows += 1,
+                Err(code) if defect.is_none() => {
+                    count.detected += 1;
+                    *count.checks.entry(code).or_default() += 1;
+                }
+                _ => {}
+            }
+        } else if ended.is_err() {
+            count.findings.push(format!("refused without a lie: {what}"));
+        }
+        if host.id.is_empty() {
+            engines += 1;
+            host.renew(place, engines);
+        }
+    }
+    counts
+}

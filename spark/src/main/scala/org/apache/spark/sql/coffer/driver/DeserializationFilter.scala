@@ -27,7 +27,8 @@ final class DeserializationFilter private (local: Boolean, extra: Seq[String], l
   override def checkInput(info: ObjectInputFilter.FilterInfo): ObjectInputFilter.Status =
     Option(info.serialClass) match {
       case _ if limits.exists(_.exceeded(info.depth, info.references, bytes(info))) =>
-        logWarning(s"an object of depth ${info.depth}, with ${info.references} references and an array of ${info.arrayLength}, is too large")
+        logWarning(
+          s"an object of depth ${info.depth}, with ${info.references} references and an array of ${info.arrayLength}, is too large")
         ObjectInputFilter.Status.REJECTED
       case None => ObjectInputFilter.Status.UNDECIDED
       case Some(c) if allowed(c) => ObjectInputFilter.Status.ALLOWED

@@ -60,3 +60,5 @@ pub use tee::Tee;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod vectors;

@@ -1,5 +1,6 @@
 //! The targets, one module for each kind of bytes.
 
+mod ashe_sum;
 mod codec;
 mod evidence;
 mod footer;
@@ -33,6 +34,7 @@ pub fn targets() -> Vec<Target> {
         plain::TARGET,
         evidence::TARGET,
         policy::TARGET,
+        ashe_sum::TARGET,
     ];
     #[cfg(feature = "engine")]
     targets.extend([

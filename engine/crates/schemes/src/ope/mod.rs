@@ -32,22 +32,17 @@ const NARROW: u32 = 63;
 const NARROW_DOMAIN: u32 = 32;
 /// Ordinals taken from a column at once.
 const BATCH: usize = 8_192;
-/// Values remembered between batches.
-const KEPT: usize = 1 << 20;
+/// Values remembered between batches, each way: some 50 MB at most.
+const KEPT: usize = 1 << 19;
 
 /// Order-preserving encryption of a column.
 pub struct Ope {
     ordinals: Ordinals,
     bits: u32,
     tree: Tree,
-    known: Mutex<Known>,
-}
-
-/// What was computed before.
-#[derive(Default)]
-struct Known {
-    sealed: Fast<u128, Path>,
-    opened: Fast<Path, u128>,
+    /// What was computed before.
+    sealed: Mutex<Fast<u128, Path>>,
+    opened: Mutex<Fast<Path, u128>>,
 }
 
 type Fast<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
@@ -67,7 +62,8 @@ impl Ope {
             tree: Tree::new(places.expose(), coins.expose(), ordinals.size(), bits)?,
             ordinals,
             bits,
-            known: Mutex::default(),
+            sealed: Mutex::default(),
+            opened: Mutex::default(),
         })
     }
 
@@ -82,15 +78,13 @@ impl Ope {
 
     /// Ciphertexts of distinct values, in the order they came.
     fn seal(&self, values: &[u128]) -> Result<Vec<Path>, SchemeError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        through(&mut known.sealed, values, |new| self.tree.encrypt(new))
+        through(&self.sealed, values, |new| self.tree.encrypt(new))
     }
 
     /// Values of distinct ciphertexts, in the order they came; the place of the first that is none's.
     fn open(&self, paths: &[Path]) -> Result<Result<Vec<u128>, usize>, SchemeError> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bad = None;
-        let opened = through(&mut known.opened, paths, |new| {
+        let opened = through(&self.opened, paths, |new| {
             let opened = self.tree.decrypt(new)?;
             if let Some(none) = opened.iter().position(Option::is_none) {
                 bad = new.get(none).copied();
@@ -275,25 +269,26 @@ impl<K: Copy + Eq + Hash> Distinct<K> {
 }
 
 /// Looks distinct `keys` up in `known`; what is missing is computed in one sorted batch, and remembered while there is room.
+/// Other threads are not held up by the computing.
 fn through<K: Copy + Ord + Hash, V: Copy>(
-    known: &mut Fast<K, V>,
+    known: &Mutex<Fast<K, V>>,
     keys: &[K],
     compute: impl FnOnce(&[K]) -> Result<Vec<V>, SchemeError>,
 ) -> Result<Vec<V>, SchemeError> {
-    let mut out: Vec<Option<V>> = if known.is_empty() {
-        vec![None; keys.len()]
-    } else {
+    let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut out: Vec<Option<V>> = {
+        let known = lock();
         keys.iter().map(|key| known.get(key).copied()).collect()
     };
-    let mut missing: Vec<(K, usize)> = Vec::new();
-    for (place, key) in keys.iter().enumerate() {
-        if out.get(place).is_some_and(Option::is_none) {
-            missing.push((*key, place));
-        }
-    }
+    let missing = keys.iter().zip(&out).enumerate();
+    let mut missing: Vec<(K, usize)> = missing
+        .filter_map(|(place, (key, found))| found.is_none().then_some((*key, place)))
+        .collect();
     missing.sort_unstable_by_key(|(key, _)| *key);
     let sorted: Vec<K> = missing.iter().map(|(key, _)| *key).collect();
-    for ((key, place), value) in missing.into_iter().zip(compute(&sorted)?) {
+    let computed = compute(&sorted)?;
+    let mut known = lock();
+    for ((key, place), value) in missing.into_iter().zip(computed) {
         if let Some(out) = out.get_mut(place) {
             *out = Some(value);
         }

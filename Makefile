@@ -60,6 +60,7 @@ test: build
 bench: build
 	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json --html docs/benchmarks/tpch-sf$(BENCH_SF).html
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
+	bench/run schemes --json bench/results/schemes.json
 
 attack: build
 	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))

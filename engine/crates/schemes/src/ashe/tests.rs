@@ -122,6 +122,37 @@ fn equal_values_differ_and_files_have_pads_of_their_own() {
 }
 
 #[test]
+fn moved_rows_open_by_their_numbers() {
+    let column = Int32Array::from_iter_values(0..10_000);
+    let stored: Vec<ArrayRef> = (0..2)
+        .map(|file| ints().encrypt(&column, place(file, 3)).unwrap())
+        .collect();
+    // Backwards, in order, and to and fro between two files.
+    let orders: [Box<dyn Iterator<Item = (usize, usize)>>; 3] = [
+        Box::new((0..10_000).rev().map(|row| (0, row))),
+        Box::new((0..10_000).map(|row| (1, row))),
+        Box::new((0..10_000).map(|row| (row / 3 % 2, row))),
+    ];
+    for order in orders {
+        let order: Vec<(usize, usize)> = order.collect();
+        let value = |(file, row): &(usize, usize)| stored[*file].as_primitive::<Int64Type>().value(*row);
+        let moved = Int64Array::from_iter_values(order.iter().map(value));
+        let files: ArrayRef = Arc::new(BinaryArray::from_iter_values(
+            order.iter().map(|(file, _)| [*file as u8; 16]),
+        ));
+        let files = FileIds::resolve(&files).unwrap();
+        let rows = Int64Array::from_iter_values(order.iter().map(|(_, row)| *row as i64 + 3));
+        let place = Place::Scattered {
+            files: &files,
+            rows: &rows,
+        };
+        let opened = ints().decrypt(&moved, place).unwrap();
+        let expected = Int32Array::from_iter_values(order.iter().map(|(_, row)| *row as i32));
+        assert_eq!(opened.as_primitive::<arrow_array::types::Int32Type>(), &expected);
+    }
+}
+
+#[test]
 fn nothing_lies_under_a_null() {
     let stored = ints()
         .encrypt(&Int32Array::from(vec![Some(1), None, Some(2)]), FILE)

@@ -32,6 +32,7 @@ mod owner;
 mod passphrase;
 pub mod policy;
 pub mod release;
+mod scheme_key;
 mod table_key;
 
 pub use evidence::{
@@ -39,11 +40,12 @@ pub use evidence::{
 };
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
-pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedTableKey};
+pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedLinkKey, WrappedTableKey};
 pub use owner::{OwnerKey, OwnerPublicKey};
 pub use passphrase::{Passphrase, PassphraseError};
-pub use policy::{Policy, PolicyError, Protection, TablePolicy};
+pub use policy::{ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy};
 pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
+pub use scheme_key::{LinkId, LinkKey};
 pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};
 
 #[cfg(test)]

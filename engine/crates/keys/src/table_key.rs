@@ -87,6 +87,10 @@ impl TableKey {
         &self.secret
     }
 
+    pub(crate) fn root(&self) -> &DerivationKey {
+        &self.root
+    }
+
     /// Whose key it is.
     pub fn table(&self) -> TableId {
         self.table

@@ -32,7 +32,9 @@ master = "main"
 accept = ["simulated"]
 [tables.lineitem]
 path = "lineitem"
-columns = { l_comment = "tee" }
+columns = { l_comment = "tee", l_tax = { protection = ["ope", "ashe"], domain = ["0.00", "0.08"], rows = 1e9 } }
+[links.customer]
+id = "0123456789abcdef0123456789abcdef"
 "#;
 
 fn seeds() -> Vec<Seed> {
@@ -49,8 +51,8 @@ fn seeds() -> Vec<Seed> {
             changed("protection = \"tee\"", "protection = \"tea\""),
         ),
         seed(
-            "protection_not_supported",
-            changed("protection = \"tee\"", "protection = \"ore\""),
+            "protections_contradict",
+            changed("protection = \"tee\"", "protection = [\"ore\", \"plain\"]"),
         ),
         seed("evidence_unknown", changed("simulated", "emulated")),
         seed("evidence_not_supported", changed("simulated", "sgx")),

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 
 use coffer_sealing::{DerivationKey, Error as SealingError, open_blob, seal_blob};
 
-use crate::{OwnerKey, OwnerPublicKey, Passphrase, TableKey, durable};
+use crate::{LinkKey, OwnerKey, OwnerPublicKey, Passphrase, TableKey, durable};
 use contents::{Contents, Master};
 use file::{Header, Unlocked};
 
 pub use argon::{CEILING, FLOOR, Params};
 pub use error::KeyringError;
-pub use wrapped::WrappedTableKey;
+pub use wrapped::{WrappedLinkKey, WrappedTableKey};
 
 /// The master that a new keyring has.
 pub const FIRST_MASTER: &str = "main";
@@ -154,6 +154,16 @@ impl Keyring {
     /// The table key that [`Keyring::wrap`] wrapped.
     pub fn unwrap(&self, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
         wrapped::unwrap(self.master(wrapped.master())?, wrapped)
+    }
+
+    /// Wraps a link's key by a master.
+    pub fn wrap_link(&self, master: &str, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
+        wrapped::wrap_link(master, self.master(master)?, key)
+    }
+
+    /// The link key that [`Keyring::wrap_link`] wrapped.
+    pub fn unwrap_link(&self, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
+        wrapped::unwrap_link(self.master(wrapped.master())?, wrapped)
     }
 
     fn master(&self, name: &str) -> Result<&Master, KeyringError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::{
-    ColumnId, TableId,
+    ColumnId, LinkId, TableId,
     vectors::{Case, base, check, flipped},
 };
 
@@ -62,6 +62,23 @@ fn one_life() {
         table.kek(ColumnId(1)).unwrap().expose()
     );
     assert!(matches!(reopened.wrap("z", &table), Err(KeyringError::NoMaster { .. })));
+
+    let link = LinkKey::generate(LinkId(*table.table().as_bytes())).unwrap();
+    let wrapped_link = reopened.wrap_link("b", &link).unwrap();
+    let wrapped_link = WrappedLinkKey::from_bytes(&wrapped_link.to_bytes()).unwrap();
+    let unwrapped = reopened.unwrap_link(&wrapped_link).unwrap();
+    assert!(unwrapped.secret().ct_eq(link.secret()) && unwrapped.link() == link.link());
+    // One kind never opens as the other, even with the same id.
+    let as_table = WrappedTableKey::from_bytes(&wrapped_link.to_bytes()).unwrap();
+    assert!(matches!(
+        reopened.unwrap(&as_table),
+        Err(KeyringError::AlteredWrappedKey(_))
+    ));
+    let as_link = WrappedLinkKey::from_bytes(&wrapped.to_bytes()).unwrap();
+    assert!(matches!(
+        reopened.unwrap_link(&as_link),
+        Err(KeyringError::AlteredWrappedKey(_))
+    ));
 
     // Nothing but the file and its lock is left behind.
     let mut left: Vec<_> = std::fs::read_dir(folder.path())

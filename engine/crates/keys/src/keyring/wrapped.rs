@@ -1,8 +1,10 @@
-//! A table key under a master.
+//! A table key or a link key under a master.
 //!
 //! ```text
 //! magic "CFWK" ‖ master's name (length u32 LE, bytes) ‖ table id 16 ‖ key-check value of the master 16 ‖ blob
 //! ```
+//! A link's is the same with its own id, under a label of its own.
+//!
 //! The data files never name the master, so rotating it rewraps table keys and touches no file.
 
 use coffer_sealing::{Secret, open_blob, seal_blob};
@@ -13,13 +15,14 @@ use super::{
     contents::{Master, check_name},
 };
 use crate::{
-    TableId, TableKey,
+    LinkId, LinkKey, TableId, TableKey,
     codec::{Malformed, Reader, Writer},
     table_key::check_value,
 };
 
 const MAGIC: &[u8; 4] = b"CFWK";
 const LABEL: &str = "table key";
+const LINK_LABEL: &str = "link key";
 
 /// A wrapped table key: not secret, kept in the register.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,17 +77,66 @@ impl WrappedTableKey {
     }
 }
 
+/// A wrapped link key: not secret, kept in the register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrappedLinkKey(WrappedTableKey);
+
+impl WrappedLinkKey {
+    /// The master's name.
+    pub fn master(&self) -> &str {
+        self.0.master()
+    }
+
+    /// Whose key it is.
+    pub fn link(&self) -> LinkId {
+        LinkId(*self.0.table.as_bytes())
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_bytes()
+    }
+
+    /// From its bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyringError> {
+        WrappedTableKey::from_bytes(bytes).map(Self)
+    }
+}
+
+pub(super) fn wrap_link(name: &str, master: &Master, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
+    let id = TableId(*key.link().as_bytes());
+    seal(name, master, LINK_LABEL, id, key.secret()).map(WrappedLinkKey)
+}
+
+pub(super) fn unwrap_link(master: &Master, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
+    open(master, LINK_LABEL, &wrapped.0).map(|secret| LinkKey::from_secret(wrapped.link(), secret))
+}
+
 pub(super) fn wrap(name: &str, master: &Master, key: &TableKey) -> Result<WrappedTableKey, KeyringError> {
-    let (root, table) = (master.root(), key.table());
+    seal(name, master, LABEL, key.table(), key.secret())
+}
+
+pub(super) fn unwrap(master: &Master, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
+    open(master, LABEL, wrapped).map(|secret| TableKey::from_secret(wrapped.table, secret))
+}
+
+fn seal(
+    name: &str,
+    master: &Master,
+    label: &str,
+    table: TableId,
+    secret: &Secret<32>,
+) -> Result<WrappedTableKey, KeyringError> {
+    let root = master.root();
     Ok(WrappedTableKey {
         master: name.to_string(),
         table,
         check: check_value(&root, table.as_bytes())?,
-        sealed: seal_blob(&root, LABEL, &[table.as_bytes()], key.secret().expose())?,
+        sealed: seal_blob(&root, label, &[table.as_bytes()], secret.expose())?,
     })
 }
 
-pub(super) fn unwrap(master: &Master, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
+fn open(master: &Master, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
     let (root, table) = (master.root(), wrapped.table);
     let check = check_value(&root, table.as_bytes())?;
     if aws_lc_rs::constant_time::verify_slices_are_equal(&check, &wrapped.check).is_err() {
@@ -94,9 +146,6 @@ pub(super) fn unwrap(master: &Master, wrapped: &WrappedTableKey) -> Result<Table
         });
     }
     let altered = |_| KeyringError::AlteredWrappedKey(table);
-    let plain = Zeroizing::new(open_blob(&root, LABEL, &[table.as_bytes()], &wrapped.sealed).map_err(altered)?);
-    Ok(TableKey::from_secret(
-        table,
-        Secret::from_slice(&plain).map_err(altered)?,
-    ))
+    let plain = Zeroizing::new(open_blob(&root, label, &[table.as_bytes()], &wrapped.sealed).map_err(altered)?);
+    Secret::from_slice(&plain).map_err(altered)
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use toml_edit::{DocumentMut, Item, Table, value};
+use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 use super::{PolicyError, TEMPLATE, file};
-use crate::{TableId, durable};
+use crate::{LinkId, TableId, durable};
 
 pub(super) fn create(path: &Path) -> Result<(), PolicyError> {
     durable::create(path, TEMPLATE.as_bytes()).map_err(|source| match source.kind() {
@@ -25,14 +25,8 @@ pub(super) fn record_table(
     master: &str,
 ) -> Result<(), PolicyError> {
     file::check_name(name)?;
-    let failed = |source| PolicyError::Io {
-        path: path.to_path_buf(),
-        source,
-    };
-    let invalid = |reason: String| PolicyError::Syntax {
-        path: path.to_path_buf(),
-        reason,
-    };
+    let failed = |source| io(path, source);
+    let invalid = |reason| invalid(path, reason);
     let _lock = durable::lock(path).map_err(failed)?;
     let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
     let policy = file::parse(&text, path)?;
@@ -60,19 +54,7 @@ pub(super) fn record_table(
     let mut document: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| invalid(error.to_string()))?;
-    let not_tables = || invalid("[tables] is not a table".to_string());
-    let implicit = || {
-        let mut table = Table::new();
-        table.set_implicit(true);
-        Item::Table(table)
-    };
-    let tables = document
-        .entry("tables")
-        .or_insert_with(implicit)
-        .as_table_like_mut()
-        .ok_or_else(not_tables)?;
-    let entry = tables.entry(name).or_insert_with(|| Item::Table(Table::new()));
-    let entry = entry.as_table_like_mut().ok_or_else(not_tables)?;
+    let entry = entry(&mut document, "tables", name).ok_or_else(|| invalid("[tables] is not a table".to_string()))?;
     entry.insert("id", value(id.to_string()));
     entry.insert("path", value(location));
     entry.insert("master", value(master));
@@ -81,15 +63,64 @@ pub(super) fn record_table(
     durable::replace(path, edited.as_bytes()).map_err(failed)
 }
 
-pub(super) fn forget_table(path: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
-    let failed = |source| PolicyError::Io {
+pub(super) fn record_link(path: &Path, name: &str, id: LinkId, master: &str) -> Result<(), PolicyError> {
+    file::check_name(name)?;
+    let _lock = durable::lock(path).map_err(|source| io(path, source))?;
+    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
+    let link = file::parse(&text, path)?.link(name);
+    let conflict = |what| {
+        Err(PolicyError::LinkConflict {
+            link: name.to_string(),
+            what,
+        })
+    };
+    if link.id().is_some_and(|known| known != id) {
+        return conflict("id");
+    }
+    if link.id().is_some() && link.master() != master {
+        return conflict("master");
+    }
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| invalid(path, error.to_string()))?;
+    let entry =
+        entry(&mut document, "links", name).ok_or_else(|| invalid(path, "[links] is not a table".to_string()))?;
+    entry.insert("id", value(id.to_string()));
+    entry.insert("master", value(master));
+    let edited = document.to_string();
+    file::parse(&edited, path)?;
+    durable::replace(path, edited.as_bytes()).map_err(|source| io(path, source))
+}
+
+/// The table `[group.name]`, made where there is none; none if something else is there.
+fn entry<'a>(document: &'a mut DocumentMut, group: &str, name: &str) -> Option<&'a mut dyn TableLike> {
+    let implicit = || {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    };
+    let group = document.entry(group).or_insert_with(implicit).as_table_like_mut()?;
+    let entry = group.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    entry.as_table_like_mut()
+}
+
+fn io(path: &Path, source: std::io::Error) -> PolicyError {
+    PolicyError::Io {
         path: path.to_path_buf(),
         source,
-    };
-    let invalid = |reason: String| PolicyError::Syntax {
+    }
+}
+
+fn invalid(path: &Path, reason: String) -> PolicyError {
+    PolicyError::Syntax {
         path: path.to_path_buf(),
         reason,
-    };
+    }
+}
+
+pub(super) fn forget_table(path: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
+    let failed = |source| io(path, source);
+    let invalid = |reason| invalid(path, reason);
     let _lock = durable::lock(path).map_err(failed)?;
     let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
     let policy = file::parse(&text, path)?;

@@ -37,14 +37,41 @@ pub enum PolicyError {
         /// What was written.
         name: String,
     },
-    /// A protection that this version cannot do.
-    #[error("{place}: protection \"{protection}\" is not supported yet")]
-    NotYet {
+    /// A partition column whose values engines could not tell apart.
+    #[error("{place}: a partition column cannot be \"{protections}\"")]
+    NotForPartitions {
+        /// Table and column.
+        place: String,
+        /// Its protections.
+        protections: String,
+    },
+    /// One protection twice.
+    #[error("{place}: protection \"{protection}\" is given twice")]
+    ProtectionTwice {
         /// Table and column, or the defaults.
         place: String,
         /// The protection.
         protection: Protection,
     },
+    /// A column in clear that is encrypted too.
+    #[error("{place}: a column that is \"plain\" has no other protection")]
+    PlainWithOthers {
+        /// Table and column, or the defaults.
+        place: String,
+    },
+    /// A setting of a column that none of its protections uses.
+    #[error("{place}: nothing uses `{setting}`")]
+    UnusedSetting {
+        /// Table and column.
+        place: String,
+        /// Its key.
+        setting: &'static str,
+        /// What would use it.
+        users: &'static [Protection],
+    },
+    /// A default domain of a type that has none.
+    #[error("[defaults.domains]: there is no domain of {0:?}")]
+    DomainType(String),
     /// A column with an empty list of protections.
     #[error("{place}: no protection is given")]
     NoProtection {
@@ -59,8 +86,24 @@ pub enum PolicyError {
         /// What was written.
         id: String,
     },
-    /// A table's name that cannot be used.
-    #[error("{0:?} is no name for a table")]
+    /// A link's id that is not 32 hex digits.
+    #[error("link {link:?}: {id:?} is not a link's id")]
+    BadLinkId {
+        /// The link.
+        link: String,
+        /// What was written.
+        id: String,
+    },
+    /// The entry of a link says something else than what was to be recorded.
+    #[error("link {link:?} has another {what} in the policy")]
+    LinkConflict {
+        /// The link.
+        link: String,
+        /// `"id"` or `"master"`.
+        what: &'static str,
+    },
+    /// A table's or link's name that cannot be used.
+    #[error("{0:?} is no name for a table or link")]
     BadName(String),
     /// Two tables with the same id or the same path.
     #[error("tables {first:?} and {second:?} have the same {what}")]
@@ -128,7 +171,13 @@ impl PolicyError {
             PolicyError::Io { .. } => "policy_io",
             PolicyError::Syntax { .. } => "policy_syntax",
             PolicyError::UnknownProtection { .. } => "unknown_protection",
-            PolicyError::NotYet { .. } => "protection_not_yet",
+            PolicyError::NotForPartitions { .. } => "protection_of_partition",
+            PolicyError::ProtectionTwice { .. } => "protection_twice",
+            PolicyError::PlainWithOthers { .. } => "plain_with_others",
+            PolicyError::UnusedSetting { .. } => "unused_setting",
+            PolicyError::DomainType(_) => "domain_type",
+            PolicyError::BadLinkId { .. } => "bad_link_id",
+            PolicyError::LinkConflict { .. } => "link_conflict",
             PolicyError::NoProtection { .. } => "no_protection",
             PolicyError::BadId { .. } => "bad_table_id",
             PolicyError::BadName(_) => "bad_table_name",
@@ -155,8 +204,23 @@ impl PolicyError {
                 let all: Vec<&str> = Protection::ALL.into_iter().map(Protection::name).collect();
                 format!("protections are {}", all.join(", "))
             }
-            PolicyError::NotYet { .. } | PolicyError::NoProtection { .. } => {
-                "use \"tee\": encrypted, opened in attested enclaves only".into()
+            PolicyError::NoProtection { .. } => "use \"tee\": encrypted, opened in attested enclaves only".into(),
+            PolicyError::NotForPartitions { .. } => {
+                "use \"tee\", or \"plain\", which puts its values into the files' paths".into()
+            }
+            PolicyError::ProtectionTwice { .. } => "name each once".into(),
+            PolicyError::PlainWithOthers { .. } => "everybody can read it: leave the others out, or \"plain\"".into(),
+            PolicyError::UnusedSetting { setting, users, .. } => {
+                let users: Vec<&str> = users.iter().map(|user| user.name()).collect();
+                format!("`{setting}` is for {}: add one of them, or remove it", users.join(", "))
+            }
+            PolicyError::DomainType(_) => {
+                "types with domains are tinyint, smallint, int, bigint, decimal, date, timestamp and timestamp_ntz"
+                    .into()
+            }
+            PolicyError::BadLinkId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
+            PolicyError::LinkConflict { .. } => {
+                "change or remove the link's entry in the policy, or use another name".into()
             }
             PolicyError::BadId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
             PolicyError::BadName(_) => "use letters, digits, '_', '-' and '.', at most 128 of them".into(),

@@ -7,24 +7,50 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Policy, PolicyError, Protection, TablePolicy};
+use super::{
+    ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
+    column::{Names, Written, WrittenDomain, column, protections},
+};
 use crate::{evidence::EvidenceKind, keyring::FIRST_MASTER};
+
+/// The types that a domain can be given for, as in DDL.
+const DOMAIN_TYPES: [&str; 8] = [
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "decimal",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+];
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Document {
     unverified_inputs: Vec<PathBuf>,
+    host_results: HostResults,
     defaults: Defaults,
     attestation: Attestation,
     driver: Driver,
     tables: BTreeMap<String, Table>,
+    links: BTreeMap<String, Link>,
+}
+
+#[derive(Deserialize, Default, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum HostResults {
+    #[default]
+    Refuse,
+    Accept,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Defaults {
-    protection: Option<OneOrMore>,
+    protection: Option<Names>,
     master: Option<String>,
+    domains: BTreeMap<String, WrittenDomain>,
 }
 
 #[derive(Deserialize, Default)]
@@ -45,15 +71,14 @@ struct Table {
     id: Option<String>,
     path: Option<PathBuf>,
     master: Option<String>,
-    columns: BTreeMap<String, OneOrMore>,
+    columns: BTreeMap<String, Written>,
 }
 
-/// `"tee"`, or a list.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore {
-    One(String),
-    More(Vec<String>),
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Link {
+    id: Option<String>,
+    master: Option<String>,
 }
 
 pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
@@ -63,20 +88,32 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
     })?;
     let folder = origin.parent().unwrap_or(Path::new(""));
     let protection = match &document.defaults.protection {
-        Some(written) => protection("[defaults]", written, Protection::is_supported)?,
-        None => Protection::Tee,
+        Some(Names(names)) => protections("[defaults]", names)?,
+        None => vec![Protection::Tee],
     };
+    let domains = domains(document.defaults.domains)?;
     let master = document.defaults.master.unwrap_or_else(|| FIRST_MASTER.to_string());
     let tables = document
         .tables
         .into_iter()
-        .map(|(name, written)| Ok((name.clone(), table(name, written, folder, protection, &master)?)))
+        .map(|(name, written)| {
+            let defaults = TablePolicy::of_defaults(&name, &protection, &master, &domains);
+            Ok((name, table(defaults, written, folder)?))
+        })
         .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
     refuse_twice(&tables)?;
+    let links = document
+        .links
+        .into_iter()
+        .map(|(name, written)| Ok((name.clone(), link(&name, written, &master)?)))
+        .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
     Ok(Policy {
         tables,
+        links,
         protection,
+        domains,
         master,
+        host_results: document.host_results == HostResults::Accept,
         evidence: evidence(&document.attestation.accept)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
         unverified_inputs: document
@@ -87,14 +124,9 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
     })
 }
 
-fn table(
-    name: String,
-    written: Table,
-    folder: &Path,
-    default: Protection,
-    master: &str,
-) -> Result<TablePolicy, PolicyError> {
-    check_name(&name)?;
+fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePolicy, PolicyError> {
+    let name = &defaults.name;
+    check_name(name)?;
     let id = match written.id {
         None => None,
         Some(id) => Some(id.parse().map_err(|_| PolicyError::BadId {
@@ -104,27 +136,47 @@ fn table(
     };
     let columns = written
         .columns
-        .iter()
-        .map(|(column, written)| {
-            Ok((
-                column.clone(),
-                // Whether it is a partition column, the data will say.
-                protection(
-                    &format!("table {name:?}, column {column:?}"),
-                    written,
-                    Protection::is_for_partitions,
-                )?,
-            ))
+        .into_iter()
+        .map(|(of, written)| {
+            let place = format!("table {name:?}, column {of:?}");
+            Ok((of, column(&place, written, &defaults.default.protections)?))
         })
-        .collect::<Result<_, PolicyError>>()?;
+        .collect::<Result<BTreeMap<String, ColumnPolicy>, PolicyError>>()?;
     Ok(TablePolicy {
         id,
         path: written.path.map(|path| folder.join(path)),
-        master: written.master.unwrap_or_else(|| master.to_string()),
         columns,
-        default,
-        name,
+        master: written.master.unwrap_or_else(|| defaults.master.clone()),
+        ..defaults
     })
+}
+
+fn link(name: &str, written: Link, master: &str) -> Result<LinkPolicy, PolicyError> {
+    check_name(name)?;
+    let id = match written.id {
+        None => None,
+        Some(id) => Some(id.parse().map_err(|_| PolicyError::BadLinkId {
+            link: name.to_owned(),
+            id,
+        })?),
+    };
+    Ok(LinkPolicy {
+        id,
+        master: written.master.unwrap_or_else(|| master.to_owned()),
+    })
+}
+
+fn domains(written: BTreeMap<String, WrittenDomain>) -> Result<BTreeMap<String, Domain>, PolicyError> {
+    written
+        .into_iter()
+        .map(|(of, domain)| {
+            if DOMAIN_TYPES.contains(&of.as_str()) {
+                Ok((of, domain.into()))
+            } else {
+                Err(PolicyError::DomainType(of))
+            }
+        })
+        .collect()
 }
 
 /// Names reach SQL, files and messages.
@@ -134,30 +186,6 @@ pub(super) fn check_name(name: &str) -> Result<(), PolicyError> {
         return Err(PolicyError::BadName(name.chars().take(160).collect()));
     }
     Ok(())
-}
-
-fn protection(place: &str, written: &OneOrMore, usable: fn(Protection) -> bool) -> Result<Protection, PolicyError> {
-    let names = match written {
-        OneOrMore::One(name) => std::slice::from_ref(name),
-        OneOrMore::More(names) => names.as_slice(),
-    };
-    let mut found = None;
-    for name in names {
-        let protection = Protection::from_name(name).ok_or_else(|| PolicyError::UnknownProtection {
-            place: place.to_string(),
-            name: name.clone(),
-        })?;
-        if !usable(protection) {
-            return Err(PolicyError::NotYet {
-                place: place.to_string(),
-                protection,
-            });
-        }
-        found = Some(protection);
-    }
-    found.ok_or_else(|| PolicyError::NoProtection {
-        place: place.to_string(),
-    })
 }
 
 fn evidence(accept: &[String]) -> Result<Vec<EvidenceKind>, PolicyError> {

@@ -3,6 +3,7 @@
 //! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
 //! empty list allows nothing.
 
+mod column;
 mod edit;
 mod error;
 mod file;
@@ -13,8 +14,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{TableId, evidence::EvidenceKind};
+use crate::{LinkId, TableId, evidence::EvidenceKind};
 
+pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
 
 /// What a new home gets: every setting, with its meaning.
@@ -63,9 +65,9 @@ impl Protection {
         }
     }
 
-    /// Whether this version can store and query any column so.
-    pub fn is_supported(self) -> bool {
-        matches!(self, Protection::Tee)
+    /// Whether someone without keys can work on what is stored.
+    pub fn is_host_readable(self) -> bool {
+        !matches!(self, Protection::Tee)
     }
 
     /// Whether a partition column may have it: `plain` puts the value into the files' paths.
@@ -73,7 +75,8 @@ impl Protection {
         matches!(self, Protection::Tee | Protection::Plain)
     }
 
-    fn from_name(name: &str) -> Option<Self> {
+    /// The protection of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protection| protection.name() == name)
     }
 }
@@ -88,8 +91,11 @@ impl fmt::Display for Protection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     tables: BTreeMap<String, TablePolicy>,
-    protection: Protection,
+    links: BTreeMap<String, LinkPolicy>,
+    protection: Vec<Protection>,
+    domains: BTreeMap<String, Domain>,
     master: String,
+    host_results: bool,
     evidence: Vec<EvidenceKind>,
     trust_cluster_deploy_mode: bool,
     unverified_inputs: Vec<PathBuf>,
@@ -102,8 +108,28 @@ pub struct TablePolicy {
     id: Option<TableId>,
     path: Option<PathBuf>,
     master: String,
-    columns: BTreeMap<String, Protection>,
-    default: Protection,
+    columns: BTreeMap<String, ColumnPolicy>,
+    default: ColumnPolicy,
+    domains: BTreeMap<String, Domain>,
+}
+
+/// What the policy says of a group of columns with comparable ciphertexts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkPolicy {
+    id: Option<LinkId>,
+    master: String,
+}
+
+impl LinkPolicy {
+    /// Its id, once a table that uses it is encrypted.
+    pub fn id(&self) -> Option<LinkId> {
+        self.id
+    }
+
+    /// The master that wraps its key.
+    pub fn master(&self) -> &str {
+        &self.master
+    }
 }
 
 impl Policy {
@@ -127,6 +153,11 @@ impl Policy {
     /// are. An entry that says otherwise is an error.
     pub fn record_table(file: &Path, name: &str, id: TableId, path: &Path, master: &str) -> Result<(), PolicyError> {
         edit::record_table(file, name, id, path, master)
+    }
+
+    /// Adds a link's entry to the policy file, or the id to an entry that lacks it. An entry that says otherwise is an error.
+    pub fn record_link(file: &Path, name: &str, id: LinkId, master: &str) -> Result<(), PolicyError> {
+        edit::record_link(file, name, id, master)
     }
 
     /// Takes a table's id, path and master out of the policy file; what it says of columns stays, for a new table of that
@@ -165,14 +196,25 @@ impl Policy {
 
     /// What holds for a table that the policy does not name.
     pub fn unnamed_table(&self, name: &str) -> TablePolicy {
-        TablePolicy {
-            name: name.to_string(),
+        TablePolicy::of_defaults(name, &self.protection, &self.master, &self.domains)
+    }
+
+    /// What is said of a link; one that the policy does not name has the default master.
+    pub fn link(&self, name: &str) -> LinkPolicy {
+        self.links.get(name).cloned().unwrap_or_else(|| LinkPolicy {
             id: None,
-            path: None,
             master: self.master.clone(),
-            columns: BTreeMap::new(),
-            default: self.protection,
-        }
+        })
+    }
+
+    /// The links that it names, in order.
+    pub fn links(&self) -> impl Iterator<Item = (&str, &LinkPolicy)> {
+        self.links.iter().map(|(name, link)| (name.as_str(), link))
+    }
+
+    /// Whether results of engines that prove nothing are accepted: no value is read there, but the answer may be wrong.
+    pub fn accepts_host_results(&self) -> bool {
+        self.host_results
     }
 
     /// The master of tables that name none.
@@ -180,9 +222,9 @@ impl Policy {
         &self.master
     }
 
-    /// The protection of columns that name none.
-    pub fn default_protection(&self) -> Protection {
-        self.protection
+    /// The protections of columns that name none.
+    pub fn default_protection(&self) -> &[Protection] {
+        &self.protection
     }
 
     /// The kinds of evidence that are accepted; maybe none.
@@ -208,6 +250,18 @@ impl Policy {
 }
 
 impl TablePolicy {
+    fn of_defaults(name: &str, protection: &[Protection], master: &str, domains: &BTreeMap<String, Domain>) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: None,
+            path: None,
+            master: master.to_owned(),
+            columns: BTreeMap::new(),
+            default: ColumnPolicy::of(protection.to_vec()),
+            domains: domains.clone(),
+        }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -229,28 +283,28 @@ impl TablePolicy {
     }
 
     /// The columns it names, in order.
-    pub fn columns(&self) -> impl Iterator<Item = (&str, Protection)> {
-        self.columns
-            .iter()
-            .map(|(name, protection)| (name.as_str(), *protection))
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &ColumnPolicy)> {
+        self.columns.iter().map(|(name, column)| (name.as_str(), column))
     }
 
-    /// A column's protection.
-    pub fn protection(&self, column: &str) -> Protection {
-        self.columns.get(column).copied().unwrap_or(self.default)
+    /// What holds for a column.
+    pub fn column(&self, column: &str) -> &ColumnPolicy {
+        self.columns.get(column).unwrap_or(&self.default)
     }
 
-    /// A column's protection, if a column that is or is not a partition column can have it in this version.
-    pub fn usable_protection(&self, column: &str, partition: bool) -> Result<Protection, PolicyError> {
-        let protection = self.protection(column);
-        let usable = protection.is_supported() || (partition && protection.is_for_partitions());
-        if usable {
-            Ok(protection)
-        } else {
-            Err(PolicyError::NotYet {
+    /// The values that columns of a type may have, by its name in DDL without arguments, where the column itself says nothing.
+    pub fn default_domain(&self, kind: &str) -> Option<&Domain> {
+        self.domains.get(kind)
+    }
+
+    /// The one protection of a partition column.
+    pub fn partition_protection(&self, column: &str) -> Result<Protection, PolicyError> {
+        match self.column(column).protections() {
+            [protection] if protection.is_for_partitions() => Ok(*protection),
+            _ => Err(PolicyError::NotForPartitions {
                 place: format!("table {:?}, column {column:?}", self.name),
-                protection,
-            })
+                protections: self.column(column).text(),
+            }),
         }
     }
 

@@ -14,8 +14,9 @@ fn the_template_is_valid_and_says_what_it_says() {
     assert_eq!(policy.accepted_evidence(), [EvidenceKind::Simulated]);
     assert_eq!(
         (policy.default_master(), policy.default_protection()),
-        ("main", Protection::Tee)
+        ("main", &[Protection::Tee][..])
     );
+    assert!(!policy.accepts_host_results());
     assert!(!policy.trusts_cluster_deploy_mode() && policy.unverified_inputs().is_empty());
 }
 
@@ -36,10 +37,11 @@ fn tables() {
     let table = policy.table("t").unwrap();
     assert_eq!(table.path(), Some(Path::new("/home/owner/sealed/t")));
     assert_eq!((table.id().unwrap().to_string().as_str(), table.master()), (ID, "m"));
-    assert_eq!(
-        table.columns().collect::<Vec<_>>(),
-        [("a", Protection::Tee), ("b", Protection::Tee)]
-    );
+    let named: Vec<(&str, &[Protection])> = table
+        .columns()
+        .map(|(name, column)| (name, column.protections()))
+        .collect();
+    assert_eq!(named, [("a", &[Protection::Tee][..]), ("b", &[Protection::Tee])]);
     assert_eq!(policy.table_at(Path::new("/home/owner/sealed/t")), Some(table));
     assert_eq!(policy.table_of(table.id().unwrap()), Some(table));
     assert!(table.check_columns(["a", "b", "c"]).is_ok());
@@ -64,10 +66,59 @@ fn refusals() {
         ("[tables.t.columns]\na = 1", "policy_syntax"),
         ("[tables.t.columns]\na = \"secret\"", "unknown_protection"),
         ("[tables.t.columns]\na = \"TEE\"", "unknown_protection"),
-        ("[tables.t.columns]\na = \"det\"", "protection_not_yet"),
-        ("[tables.t.columns]\na = [\"tee\", \"ope\"]", "protection_not_yet"),
+        (
+            "[tables.t.columns]\na = [\"det\", \"ope\", \"det\"]",
+            "protection_twice",
+        ),
+        ("[tables.t.columns]\na = [\"tee\", \"plain\"]", "plain_with_others"),
+        ("[tables.t.columns]\na = { domain = [0, 9] }", "unused_setting"),
+        (
+            "[tables.t.columns]\na = { protection = \"ashe\", link = \"l\" }",
+            "unused_setting",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"det\", prefix = 8 }",
+            "unused_setting",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ope\", rows = 8 }",
+            "unused_setting",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ashe\", rows = 0 }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ashe\", rows = 1.5 }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ope\", domain = [0, 0.5] }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ope\", domain = [0] }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"ope\", domains = [0, 1] }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = { protection = \"ope\" } }",
+            "policy_syntax",
+        ),
+        (
+            "[tables.t.columns]\na = { protection = \"det\", link = \"a b\" }",
+            "bad_table_name",
+        ),
+        ("[defaults.domains]\nstring = [\"a\", \"b\"]", "domain_type"),
+        ("[defaults]\nprotection = []", "no_protection"),
+        ("host_results = \"maybe\"", "policy_syntax"),
+        ("[links.l]\nid = \"12\"", "bad_link_id"),
+        ("[links.\"a b\"]", "bad_table_name"),
+        ("[links.l]\nkey = 1", "policy_syntax"),
         ("[tables.t.columns]\na = []", "no_protection"),
-        ("[defaults]\nprotection = \"plain\"", "protection_not_yet"),
         ("[tables.t]\nid = \"12\"", "bad_table_id"),
         ("[tables.\"a b\"]", "bad_table_name"),
         ("[tables.a]\npath = \"/x\"\n[tables.b]\npath = \"/x\"", "table_twice"),
@@ -84,11 +135,86 @@ fn refusals() {
         assert_eq!(error.code(), code, "{text}: {error}");
         assert!(error.hint().is_some(), "{text}");
     }
-    let error = parse("[tables.t.columns]\nprice = \"ashe\"").unwrap_err().to_string();
+    let error = parse("[tables.t.columns]\nprice = { protection = \"ashe\", prefix = 3 }").unwrap_err();
     assert_eq!(
-        error,
-        "table \"t\", column \"price\": protection \"ashe\" is not supported yet"
+        (error.to_string().as_str(), error.hint().unwrap().as_str()),
+        (
+            "table \"t\", column \"price\": nothing uses `prefix`",
+            "`prefix` is for ope: add one of them, or remove it"
+        )
     );
+}
+
+#[test]
+fn columns_with_schemes() {
+    let text = r#"
+        host_results = "accept"
+        [defaults]
+        protection = ["tee", "det"]
+        [defaults.domains]
+        date = ["1992-01-01", "1998-12-31"]
+        [links.customer]
+        id = "0123456789abcdef0123456789abcdef"
+        master = "m"
+        [tables.t.columns]
+        key = { protection = ["det", "ope"], link = "customer" }
+        price = { protection = ["ope", "ashe"], domain = ["-0.05", "1e3"], rows = 1e9 }
+        age = { protection = "ore", domain = [-1, 150], }
+        name = { protection = ["tee", "ope"], prefix = 8 }
+        linked = { link = "other" }
+    "#;
+    let policy = parse(text).unwrap();
+    assert!(policy.accepts_host_results());
+    assert_eq!(policy.default_protection(), [Protection::Tee, Protection::Det]);
+    let table = policy.table("t").unwrap();
+    let price = table.column("price");
+    assert_eq!(price.text(), "ope+ashe");
+    assert_eq!(price.domain().unwrap().to_string(), "-0.05 to 1e3");
+    assert_eq!(
+        (price.rows(), price.link(), price.prefix()),
+        (Some(1_000_000_000), None, None)
+    );
+    assert_eq!(table.column("age").domain().unwrap().min, "-1");
+    assert_eq!(table.column("name").prefix(), Some(8));
+    assert_eq!(table.column("linked").protections(), [Protection::Tee, Protection::Det]);
+    assert_eq!(table.column("unnamed").text(), "tee+det");
+    assert_eq!(table.default_domain("date").unwrap().max, "1998-12-31");
+    assert_eq!(
+        policy.unnamed_table("u").default_domain("date"),
+        table.default_domain("date")
+    );
+    assert_eq!(policy.link("customer").id().unwrap().to_string(), ID);
+    assert_eq!(
+        (policy.link("customer").master(), policy.link("other").master()),
+        ("m", "main")
+    );
+    assert_eq!(policy.link("other").id(), None);
+    assert_eq!(
+        table.partition_protection("name").unwrap_err().code(),
+        "protection_of_partition"
+    );
+}
+
+#[test]
+fn links_are_recorded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.toml");
+    std::fs::write(&file, "# mine\n[links.mine]\nmaster = \"m\"\n").unwrap();
+    let (one, two) = (LinkId([1; 16]), LinkId([2; 16]));
+    Policy::record_link(&file, "mine", one, "m").unwrap();
+    Policy::record_link(&file, "mine", one, "m").unwrap();
+    Policy::record_link(&file, "other", two, "main").unwrap();
+    let policy = Policy::load(&file).unwrap();
+    let links: Vec<_> = policy
+        .links()
+        .map(|(name, link)| (name, link.id(), link.master()))
+        .collect();
+    assert_eq!(links, [("mine", Some(one), "m"), ("other", Some(two), "main")]);
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("# mine\n"));
+    for (id, master) in [(two, "m"), (one, "main")] {
+        let error = Policy::record_link(&file, "mine", id, master).unwrap_err();
+        assert_eq!(error.code(), "link_conflict");
+    }
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! Keys of the schemes of host-readable columns, and the links that let columns share them.
+//!
+//! `det`, `ope` and `ore` keys are a column's, or a link's: columns of one link have comparable ciphertexts, whatever table they
+//! are in. `ashe` and `std` keys are a file's and column's, because each of their pads and nonces must be used once.
+//! None of them leaves the trusted site.
+
+use std::{fmt, str::FromStr};
+
+use coffer_sealing::{DerivationKey, Error, Secret, fill_random};
+
+use crate::{ColumnId, Protection, TableKey};
+
+/// A group of columns with comparable ciphertexts: 128 random bits, not secret. Written as hex.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub [u8; 16]);
+
+impl LinkId {
+    /// A new link's id.
+    pub fn draw() -> Result<Self, Error> {
+        let mut bytes = [0; 16];
+        fill_random(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LinkId({self})")
+    }
+}
+
+impl FromStr for LinkId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let mut bytes = [0; 16];
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::WrongLength {
+            want: 16,
+            got: text.len() / 2,
+        })?;
+        Ok(Self(bytes))
+    }
+}
+
+/// A link's key. In the register it lies wrapped by a master ([`crate::Keyring::wrap_link`]).
+#[derive(Clone)]
+pub struct LinkKey {
+    link: LinkId,
+    secret: Secret<32>,
+    root: DerivationKey,
+}
+
+impl LinkKey {
+    /// A fresh key for a link.
+    pub fn generate(link: LinkId) -> Result<Self, Error> {
+        Ok(Self::from_secret(link, Secret::generate()?))
+    }
+
+    pub(crate) fn from_secret(link: LinkId, secret: Secret<32>) -> Self {
+        Self {
+            link,
+            root: DerivationKey::new("link", &secret),
+            secret,
+        }
+    }
+
+    pub(crate) fn secret(&self) -> &Secret<32> {
+        &self.secret
+    }
+
+    /// Whose key it is.
+    pub fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// The key of a scheme (`det`, `ope` or `ore`) for all columns of the link.
+    pub fn scheme_key(&self, scheme: Protection) -> Result<Secret<32>, Error> {
+        self.root
+            .derive("scheme", &[self.link.as_bytes(), scheme.name().as_bytes()])
+    }
+}
+
+impl TableKey {
+    /// The key of a scheme (`det`, `ope` or `ore`) for a column of no link.
+    pub fn scheme_key(&self, scheme: Protection, column: ColumnId) -> Result<Secret<32>, Error> {
+        self.root().derive(
+            "scheme",
+            &[
+                self.table().as_bytes(),
+                scheme.name().as_bytes(),
+                &column.0.to_le_bytes(),
+            ],
+        )
+    }
+
+    /// The key of a scheme (`ashe` or `std`) for a column in one file, which 16 random bytes name.
+    pub fn file_scheme_key(&self, scheme: Protection, column: ColumnId, file: &[u8; 16]) -> Result<Secret<32>, Error> {
+        self.root().derive(
+            "file scheme",
+            &[
+                self.table().as_bytes(),
+                scheme.name().as_bytes(),
+                file,
+                &column.0.to_le_bytes(),
+            ],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TableId;
+
+    #[test]
+    fn every_scheme_column_link_and_file_has_its_own_key() {
+        let table = TableKey::from_secret(TableId([1; 16]), Secret::from_bytes([9; 32]));
+        let other = TableKey::from_secret(TableId([2; 16]), Secret::from_bytes([9; 32]));
+        let link = LinkKey::from_secret(LinkId([1; 16]), Secret::from_bytes([9; 32]));
+        let mut keys = Vec::new();
+        for scheme in [Protection::Det, Protection::Ope, Protection::Ore] {
+            keys.push(link.scheme_key(scheme).unwrap());
+            for column in [ColumnId(1), ColumnId(2)] {
+                keys.push(table.scheme_key(scheme, column).unwrap());
+                keys.push(other.scheme_key(scheme, column).unwrap());
+            }
+        }
+        for scheme in [Protection::Ashe, Protection::Std] {
+            for file in [[1; 16], [2; 16]] {
+                for column in [ColumnId(1), ColumnId(2)] {
+                    keys.push(table.file_scheme_key(scheme, column, &file).unwrap());
+                }
+            }
+        }
+        let distinct: std::collections::HashSet<[u8; 32]> = keys.iter().map(|key| *key.expose()).collect();
+        assert_eq!(distinct.len(), keys.len());
+        let again = table.scheme_key(Protection::Det, ColumnId(1)).unwrap();
+        assert!(again.ct_eq(&keys[1]));
+    }
+
+    /// The derivation is part of the format: data files depend on it.
+    #[test]
+    fn derivations_are_fixed() {
+        let table = TableKey::from_secret(TableId([1; 16]), Secret::from_bytes([9; 32]));
+        let link = LinkKey::from_secret(LinkId([1; 16]), Secret::from_bytes([9; 32]));
+        let hex = |key: Secret<32>| hex::encode(key.expose());
+        assert_eq!(
+            [
+                hex(table.scheme_key(Protection::Det, ColumnId(3)).unwrap()),
+                hex(table.file_scheme_key(Protection::Ashe, ColumnId(3), &[4; 16]).unwrap()),
+                hex(link.scheme_key(Protection::Ope).unwrap()),
+            ],
+            [
+                "2a510a66ca6940e88c51099cf97edab93162fe3b40d6166a3f67a8e5459f2be6",
+                "0d3443f922184201bd8d2adb1c23f9f0c7a427b9adc98d365ec57cd9d5fbf44a",
+                "e7965a8c433ad36b9630b1bbd58ed40edf615128dff06bbe3a43991add90b01e"
+            ]
+        );
+    }
+}

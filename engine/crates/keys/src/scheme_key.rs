@@ -1,7 +1,8 @@
 //! Keys of the schemes of host-readable columns, and the links that let columns share them.
 //!
 //! `det`, `ope` and `ore` keys are a column's, or a link's: columns of one link have comparable ciphertexts, whatever table they
-//! are in. `ashe` and `std` keys are a file's and column's, because each of their pads and nonces must be used once.
+//! are in. `ashe` and `std` keys are a stored column's; the schemes derive a key for each file from them, because each of their pads
+//! and nonces must be used once.
 //! None of them leaves the trusted site.
 
 use std::{fmt, str::FromStr};
@@ -92,26 +93,13 @@ impl LinkKey {
 }
 
 impl TableKey {
-    /// The key of a scheme (`det`, `ope` or `ore`) for a column of no link.
+    /// The key of a scheme: `det`, `ope` or `ore` for a column of no link; `ashe` or `std` for a stored column, by its own id.
     pub fn scheme_key(&self, scheme: Protection, column: ColumnId) -> Result<Secret<32>, Error> {
         self.root().derive(
             "scheme",
             &[
                 self.table().as_bytes(),
                 scheme.name().as_bytes(),
-                &column.0.to_le_bytes(),
-            ],
-        )
-    }
-
-    /// The key of a scheme (`ashe` or `std`) for a column in one file, which 16 random bytes name.
-    pub fn file_scheme_key(&self, scheme: Protection, column: ColumnId, file: &[u8; 16]) -> Result<Secret<32>, Error> {
-        self.root().derive(
-            "file scheme",
-            &[
-                self.table().as_bytes(),
-                scheme.name().as_bytes(),
-                file,
                 &column.0.to_le_bytes(),
             ],
         )
@@ -124,7 +112,7 @@ mod tests {
     use crate::TableId;
 
     #[test]
-    fn every_scheme_column_link_and_file_has_its_own_key() {
+    fn every_scheme_column_and_link_has_its_own_key() {
         let table = TableKey::from_secret(TableId([1; 16]), Secret::from_bytes([9; 32]));
         let other = TableKey::from_secret(TableId([2; 16]), Secret::from_bytes([9; 32]));
         let link = LinkKey::from_secret(LinkId([1; 16]), Secret::from_bytes([9; 32]));
@@ -137,11 +125,7 @@ mod tests {
             }
         }
         for scheme in [Protection::Ashe, Protection::Std] {
-            for file in [[1; 16], [2; 16]] {
-                for column in [ColumnId(1), ColumnId(2)] {
-                    keys.push(table.file_scheme_key(scheme, column, &file).unwrap());
-                }
-            }
+            keys.push(table.scheme_key(scheme, ColumnId(1)).unwrap());
         }
         let distinct: std::collections::HashSet<[u8; 32]> = keys.iter().map(|key| *key.expose()).collect();
         assert_eq!(distinct.len(), keys.len());
@@ -158,12 +142,10 @@ mod tests {
         assert_eq!(
             [
                 hex(table.scheme_key(Protection::Det, ColumnId(3)).unwrap()),
-                hex(table.file_scheme_key(Protection::Ashe, ColumnId(3), &[4; 16]).unwrap()),
                 hex(link.scheme_key(Protection::Ope).unwrap()),
             ],
             [
                 "2a510a66ca6940e88c51099cf97edab93162fe3b40d6166a3f67a8e5459f2be6",
-                "0d3443f922184201bd8d2adb1c23f9f0c7a427b9adc98d365ec57cd9d5fbf44a",
                 "e7965a8c433ad36b9630b1bbd58ed40edf615128dff06bbe3a43991add90b01e"
             ]
         );

@@ -245,6 +245,93 @@ pub enum Error {
     /// A column that was taken for a partition column.
     #[error("the table is not partitioned by `{0}`")]
     NotAPartition(String),
+    /// A column chunk that lies unencrypted is not the one that was written.
+    #[error("a column chunk does not have the pinned SHA-256")]
+    ChunkDigest,
+    /// A file that was just written is another when it is read.
+    #[error("the storage changed {0} while it was written")]
+    ChangedWhileWriting(PathBuf),
+    /// A column is stored in several ways, and one of them holds other values.
+    #[error("column `{column}`: what is stored as \"{form}\" holds other values than the rest")]
+    Stale {
+        /// The column.
+        column: String,
+        /// Which.
+        form: crate::Form,
+    },
+    /// A scheme refused.
+    #[error("column `{column}`: {source}")]
+    Scheme {
+        /// The column.
+        column: String,
+        /// Why.
+        source: coffer_schemes::SchemeError,
+    },
+    /// A domain in the policy that is none of the column's type.
+    #[error("column `{column}`: its domain is not usable: {reason}")]
+    Domain {
+        /// The column.
+        column: String,
+        /// Why.
+        reason: String,
+    },
+    /// A column that could be encrypted but not opened again.
+    #[error("column `{0}` could not be opened again: what is stored of it has only a prefix of each value")]
+    NotOpenable(String),
+    /// Sums of a column could overflow.
+    #[error("column `{column}`: sums of {rows} values could leave 63 bits")]
+    SumRange {
+        /// The column.
+        column: String,
+        /// By the policy.
+        rows: u64,
+    },
+    /// A table has more rows than the policy allows for its sums.
+    #[error("column `{column}`: the policy allows {most} rows, and the table has {rows}")]
+    SumRows {
+        /// The column.
+        column: String,
+        /// Of the table.
+        rows: u64,
+        /// By the policy.
+        most: u64,
+    },
+    /// A partitioned table of other protections.
+    #[error("a partitioned table has only columns that are \"tee\", and partition columns that are \"plain\"")]
+    PartitionedStored,
+    /// The register does not know the link of a column.
+    #[error("the register knows no link {0}")]
+    LinkUnknown(coffer_keys::LinkId),
+    /// The policy gives an id to a link that the register does not know.
+    #[error("the policy already has a link `{name}` with the id {id}, which this home's register does not know")]
+    PolicyHasLink {
+        /// The link's name.
+        name: String,
+        /// By the policy.
+        id: coffer_keys::LinkId,
+    },
+    /// The policy pins another id for a link.
+    #[error("the policy says that link `{name}` has the id {want}; the register says {got}")]
+    PolicyLink {
+        /// The link's name.
+        name: String,
+        /// By the policy.
+        want: coffer_keys::LinkId,
+        /// By the register.
+        got: coffer_keys::LinkId,
+    },
+    /// Columns of a link whose ciphertexts would not be comparable.
+    #[error("link `{link}` is of columns that are stored as \"{form}\" of {want}, and this one is {got}")]
+    LinkShape {
+        /// The link's name.
+        link: String,
+        /// As which they are stored.
+        form: String,
+        /// Of the link.
+        want: String,
+        /// Of the column.
+        got: String,
+    },
     /// The register does not open under this keyring.
     #[error("the register at {0} was altered, or belongs to another keyring")]
     RegisterAltered(PathBuf),
@@ -310,6 +397,9 @@ impl Error {
             | Error::FooterRows { .. }
             | Error::ColumnNotEncrypted(_)
             | Error::ColumnForeignKey(_)
+            | Error::ChunkDigest
+            | Error::ChangedWhileWriting(_)
+            | Error::Stale { .. }
             | Error::Parquet(_)
             | Error::ParquetLength(_)
             | Error::ParquetPanic
@@ -347,6 +437,25 @@ impl Error {
             | Error::ManifestContent(_) => {
                 "the table is not what was written; coffer verify lists every such file; restore them from a copy"
             }
+            Error::ChunkDigest | Error::Stale { .. } => {
+                "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy"
+            }
+            Error::ChangedWhileWriting(_) => "somebody else writes there: encrypt to another place",
+            Error::Scheme { .. } => {
+                "the policy says how the column is stored; docs/reference/policy.md has what each protection takes"
+            }
+            Error::Domain { .. } => {
+                "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], [\"1992-01-01\", \"1998-12-31\"]"
+            }
+            Error::NotOpenable(_) => "give it another protection beside: [\"tee\", \"ope\"] or [\"det\", \"ope\"]",
+            Error::SumRange { .. } => "give the column a `domain`, or fewer `rows`, in the policy",
+            Error::SumRows { .. } => "raise `rows` in the policy, with a `domain` so small that sums still fit",
+            Error::PartitionedStored => "leave the partitions out, or make its columns \"tee\"",
+            Error::LinkUnknown(_) => "restore the register from a backup",
+            Error::PolicyHasLink { .. } | Error::PolicyLink { .. } => {
+                "remove or correct the link's `id` in the policy, or use another name"
+            }
+            Error::LinkShape { .. } => "columns of a link have one type, domain and prefix; use another link",
             Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
             Error::PlainColumns(_) | Error::PlainNanos(_) | Error::PlainFooter(_) => {
                 "rewrite the files with Spark, or seal them with coffer encrypt"

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_keys::{KekSet, TableId};
+use coffer_keys::{KekId, KekSet, TableId};
 use parquet::{
     DecodeResult,
     encryption::decrypt::FileDecryptionProperties,
@@ -24,7 +24,12 @@ use crate::{Digest, Error, FilePin, KekRetriever, KeyMaterial, lengths, pme::Kek
 
 /// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted footer.
 pub const TAIL_LEN: u64 = 8;
-const MAGIC: [u8; 4] = if coffer_sealing::UNSEALED { *b"PAR1" } else { *b"PARE" };
+const MAGIC: [u8; 4] = if coffer_sealing::UNSEALED {
+    CLEAR_MAGIC
+} else {
+    *b"PARE"
+};
+const CLEAR_MAGIC: [u8; 4] = *b"PAR1";
 
 /// What must be known of a file before its footer is read. Comes from a manifest or a sealed descriptor, never from the
 /// file.
@@ -42,11 +47,13 @@ pub struct FooterPin {
     pub footer_length: u64,
     /// Of the footer without the trailing length word and magic.
     pub footer_sha256: Digest,
+    /// Of a table with stored columns: the footer is in the clear, and not every column is encrypted.
+    pub clear: bool,
 }
 
 impl FooterPin {
-    /// The pin of one file of a table.
-    pub fn of(table: TableId, file: &FilePin) -> Self {
+    /// The pin of one file of a table; `clear`: of one with stored columns.
+    pub fn of(table: TableId, file: &FilePin, clear: bool) -> Self {
         Self {
             table,
             size: file.size,
@@ -54,6 +61,7 @@ impl FooterPin {
             aad_prefix: file.aad_prefix.clone(),
             footer_length: file.footer_length,
             footer_sha256: file.footer_sha256,
+            clear,
         }
     }
 
@@ -93,13 +101,21 @@ impl OpenedFooter {
 }
 
 /// Opens a footer. `bytes` are those of [`FooterPin::range`]; `columns` are those that will be read, whose keys must be
-/// held. Encryption under a key of the pin's table is demanded of every column, read or not.
+/// held. Encryption under a key of the pin's table is demanded of every column, read or not; but with [`FooterPin::clear`] a
+/// column may be unencrypted, and then whoever reads it must have the digests of its chunks.
 pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str]) -> Result<OpenedFooter, Error> {
     let footer = check_bytes(&bytes, pin)?;
-    if !coffer_sealing::UNSEALED {
+    if pin.clear {
+        lengths::check_footer(footer)?;
+    } else if !coffer_sealing::UNSEALED {
         lengths::check_sealed_footer(footer)?;
     }
-    let metadata = parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::<KekSet>::clone(keks))?;
+    let metadata = if pin.clear && !keks.contains(&KekId::footer(pin.table)) {
+        // Nothing in it is encrypted for who holds no key; its digest is what makes it authentic.
+        parse_clear(bytes, pin.size)?
+    } else {
+        parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::<KekSet>::clone(keks))?
+    };
     let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(u64::MAX);
     if rows != pin.rows {
         return Err(Error::FooterRows {
@@ -107,7 +123,11 @@ pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str])
             got: rows,
         });
     }
-    let all_keys = check_columns(&metadata, Some(pin.table), columns)?;
+    let all_keys = if pin.clear {
+        check_stored_columns(&metadata, pin.table, keks, columns)?
+    } else {
+        check_columns(&metadata, Some(pin.table), columns)?
+    };
     Ok(OpenedFooter {
         metadata: Arc::new(metadata),
         all_keys,
@@ -126,7 +146,7 @@ fn check_bytes<'a>(bytes: &'a [u8], pin: &FooterPin) -> Result<&'a [u8], Error> 
     }
     let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::FooterMagic)?;
     let (length, magic) = tail.split_first_chunk::<4>().ok_or(Error::FooterMagic)?;
-    if magic != MAGIC {
+    if magic != if pin.clear { CLEAR_MAGIC } else { MAGIC } {
         return Err(Error::FooterMagic);
     }
     let length = u64::from(u32::from_le_bytes(*length));
@@ -159,6 +179,12 @@ pub(crate) fn parse(
             .with_page_index_policy(PageIndexPolicy::Skip)
             .with_file_decryption_properties(Some(keys)))
     })?;
+    decode(decoder, bytes, size)
+}
+
+fn parse_clear(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
+    let decoder =
+        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
     decode(decoder, bytes, size)
 }
 
@@ -217,6 +243,45 @@ pub(crate) fn check_columns(
             all_keys &= held;
             if !held && wanted.contains(&name.as_str()) {
                 return Err(Error::ColumnKeyMissing(name));
+            }
+        }
+    }
+    Ok(all_keys)
+}
+
+/// Of a file with stored columns: those of `wanted` are there, and of those that are encrypted, with a key of this table, the keys are
+/// held. Says whether the keys of all encrypted columns are.
+fn check_stored_columns(
+    metadata: &ParquetMetaData,
+    table: TableId,
+    keks: &KekSet,
+    wanted: &[&str],
+) -> Result<bool, Error> {
+    let schema = metadata.file_metadata().schema_descr();
+    for name in wanted {
+        if !schema.columns().iter().any(|column| column.path().string() == *name) {
+            return Err(Error::NoSuchColumn((*name).to_owned()));
+        }
+    }
+    let mut all_keys = true;
+    for group in metadata.row_groups() {
+        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
+            let name = column.path().string();
+            match chunk.crypto_metadata() {
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+                    let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
+                    if !belongs(&material.kek_id, table) || key.path_in_schema != column.path().parts() {
+                        return Err(Error::ColumnForeignKey(name));
+                    }
+                    // In a footer in the clear a chunk whose key is not held looks like any other.
+                    let held = keks.find(&material.kek_id).is_ok() && keks.contains(&KekId::footer(table));
+                    all_keys &= held;
+                    if !held && wanted.contains(&name.as_str()) {
+                        return Err(Error::ColumnKeyMissing(name));
+                    }
+                }
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => return Err(Error::ColumnNotEncrypted(name)),
+                None => {}
             }
         }
     }

@@ -7,7 +7,7 @@
 //! What is not checked here: what lies inside a compressed page (counts of the delta encodings), and whatever is sealed, since only
 //! a holder of the key can have written it.
 
-use crate::Error;
+use crate::{Digest, Error};
 
 /// Unpacked bytes that a page of an unverified input may say it has.
 pub const MAX_PAGE: usize = 512 << 20;
@@ -90,6 +90,14 @@ pub fn check_pages(mut bytes: &[u8]) -> Result<(), Error> {
             .ok_or(Error::ParquetLength("a page is longer than its column chunk"))?;
     }
     Ok(())
+}
+
+/// A whole column chunk that lies unencrypted in a sealed table's file: the pinned one, and then also one of sound lengths.
+pub fn check_clear_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
+    if Digest::of(bytes) != *digest {
+        return Err(Error::ChunkDigest);
+    }
+    check_pages(bytes)
 }
 
 /// A schema's elements in depth-first order: how many children each has. All are there, and none lies too deep.

@@ -16,7 +16,10 @@ use coffer_keys::{ColumnId, TableId, TableKey};
 use coffer_sealing::Secret;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, PartitionValue, SparkType, partition};
+use crate::{
+    Error, PartitionValue, SparkType, partition,
+    stored::{self, StoredColumn},
+};
 
 /// The folder inside a table's folder that holds its manifests.
 pub const MANIFEST_FOLDER: &str = "_coffer";
@@ -88,7 +91,8 @@ pub struct Column {
     pub kind: SparkType,
     /// Whether NULL may occur.
     pub nullable: bool,
-    /// "tee"; of a partition column also "plain": its values are in paths then. In the files every column is encrypted.
+    /// As the policy has it: "tee", "det+ope"; of a partition column "tee" or "plain": its values are in paths then. What lies in
+    /// the files, [`Manifest::stored`] says.
     pub protection: String,
 }
 
@@ -133,8 +137,11 @@ pub struct FilePin {
     pub footer_sha256: Digest,
     /// In order.
     pub row_groups: Vec<RowGroupPin>,
-    /// Stored bytes of each column, in the table's order.
+    /// Stored bytes of each column of the file, in order.
     pub column_bytes: Vec<u64>,
+    /// SHA-256 of each column chunk that lies unencrypted: by row group, and then by stored column, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<Vec<Digest>>,
     /// The value of each partition column, which is that of all its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
@@ -153,6 +160,9 @@ pub struct Manifest {
     pub parent: Option<Digest>,
     /// In order.
     pub columns: Vec<Column>,
+    /// How the columns lie in the files, in order; empty: each as itself, encrypted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<StoredColumn>,
     /// Ids of the columns that the table is partitioned by, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition_columns: Vec<u32>,
@@ -194,15 +204,47 @@ impl Manifest {
         self.partition_columns.iter().filter_map(column)
     }
 
+    /// The names of the files' columns, in order.
+    pub fn file_columns(&self) -> Vec<String> {
+        if self.stored.is_empty() {
+            self.columns.iter().map(|column| column.name.clone()).collect()
+        } else {
+            self.stored.iter().map(StoredColumn::name).collect()
+        }
+    }
+
+    /// The stored column of a name.
+    pub fn stored_column(&self, name: &str) -> Option<&StoredColumn> {
+        self.stored.iter().find(|stored| stored.name() == name)
+    }
+
     /// The highest column id that was ever given.
     pub(crate) fn last_column_id(&self) -> u32 {
-        let now = self.columns.iter().map(|column| column.id).max();
+        let columns = self.columns.iter().map(|column| column.id);
+        let now = columns.chain(self.stored.iter().map(|stored| stored.id)).max();
         self.last_column_id.max(now.unwrap_or(0))
     }
 
-    /// Stored bytes of each column over all files.
+    /// Stored bytes of each column over all files: of a column that is stored in several ways, all of them.
     pub fn column_bytes(&self) -> Vec<u64> {
-        let mut sums = vec![0_u64; self.columns.len()];
+        let sums = self.file_column_bytes();
+        if self.stored.is_empty() {
+            return sums;
+        }
+        let of = |column: &Column| {
+            let own = self
+                .stored
+                .iter()
+                .zip(&sums)
+                .filter(|(stored, _)| stored.column == column.id);
+            own.map(|(_, bytes)| *bytes).sum()
+        };
+        self.columns.iter().map(of).collect()
+    }
+
+    /// Stored bytes of each of the files' columns over all files.
+    pub fn file_column_bytes(&self) -> Vec<u64> {
+        let mut sums = vec![0_u64; self.file_columns().len()];
         for file in &self.files {
             for (sum, bytes) in sums.iter_mut().zip(&file.column_bytes) {
                 *sum = sum.saturating_add(*bytes);
@@ -259,10 +301,16 @@ impl Manifest {
         if partitions.len() != self.partition_columns.len() || distinct.len() != partitions.len() {
             return malformed("its partition columns are not columns");
         }
+        stored::check(&self.columns, &self.stored)?;
+        if !self.stored.is_empty() && !partitions.is_empty() {
+            return malformed("its stored columns are partitioned");
+        }
         let open = |column: &&Column| column.protection == partition::PLAIN && !distinct.contains(&column.id);
-        if self.columns.iter().any(|column| open(&column)) {
+        if self.stored.is_empty() && self.columns.iter().any(|column| open(&column)) {
             return malformed("a column is plain that is no partition column");
         }
+        let in_files = self.file_columns().len();
+        let clear = self.stored.iter().filter(|stored| stored.form.is_clear()).count();
         let mut paths = HashSet::new();
         for file in &self.files {
             if file.partition.len() != partitions.len() {
@@ -279,8 +327,16 @@ impl Manifest {
                 .row_groups
                 .iter()
                 .try_fold(0_u64, |sum, group| sum.checked_add(group.rows));
-            if file.column_bytes.len() != self.columns.len() || rows != Some(file.rows) {
+            if file.column_bytes.len() != in_files || rows != Some(file.rows) {
                 return malformed("a file's counts disagree");
+            }
+            let groups = if self.stored.is_empty() {
+                0
+            } else {
+                file.row_groups.len()
+            };
+            if file.chunks.len() != groups || file.chunks.iter().any(|group| group.len() != clear) {
+                return malformed("a file has not one digest for each column chunk in clear");
             }
         }
         Ok(self)

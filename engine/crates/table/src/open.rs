@@ -9,7 +9,8 @@ use std::{
 use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy};
 
 use crate::{
-    Digest, Envelope, Error, FilePin, FooterPin, MANIFEST_FOLDER, Manifest, Register, TableRecord, disk, manifest_name,
+    Codec, Digest, Envelope, Error, FilePin, FooterPin, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord,
+    disk, manifest_name,
 };
 
 pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
@@ -43,6 +44,7 @@ pub struct VerifiedManifest {
     record: Arc<TableRecord>,
     hash: Digest,
     key: Arc<TableKey>,
+    links: Arc<LinkKeys>,
 }
 
 impl VerifiedManifest {
@@ -52,6 +54,7 @@ impl VerifiedManifest {
         record: TableRecord,
         hash: Digest,
         key: Arc<TableKey>,
+        links: Arc<LinkKeys>,
     ) -> Self {
         Self {
             manifest: Arc::new(manifest),
@@ -59,6 +62,7 @@ impl VerifiedManifest {
             record: Arc::new(record),
             hash,
             key,
+            links,
         }
     }
 
@@ -90,6 +94,15 @@ impl VerifiedManifest {
         Arc::clone(&self.key)
     }
 
+    pub(crate) fn links(&self) -> Arc<LinkKeys> {
+        Arc::clone(&self.links)
+    }
+
+    /// Opens and makes values of the table's stored columns.
+    pub fn codec(&self) -> Result<Codec, Error> {
+        Codec::new(&self.key, &self.links, &self.manifest.columns, &self.manifest.stored)
+    }
+
     pub(crate) fn record(&self) -> &TableRecord {
         &self.record
     }
@@ -106,7 +119,7 @@ impl VerifiedManifest {
 
     /// What must be known to open a file's footer.
     pub fn footer_pin(&self, file: &FilePin) -> FooterPin {
-        FooterPin::of(self.manifest.table, file)
+        FooterPin::of(self.manifest.table, file, !self.manifest.stored.is_empty())
     }
 
     /// The KEK id of a column.
@@ -118,7 +131,27 @@ impl VerifiedManifest {
         Ok(KekId::column(self.manifest.table, column.id()))
     }
 
-    /// The KEKs that reading these columns takes: theirs and the footer's.
+    /// The KEKs that reading these columns of the files takes: theirs and the footer's. Those that lie unencrypted take none.
+    pub fn stored_keks<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<KekSet, Error> {
+        if self.manifest.stored.is_empty() {
+            return self.keks(names);
+        }
+        let mut keks = KekSet::new();
+        for name in names {
+            let stored = self
+                .manifest
+                .stored_column(name)
+                .ok_or_else(|| Error::NoSuchColumn(name.to_owned()))?;
+            if !stored.form.is_clear() {
+                keks.insert(self.key.kek(stored.id())?);
+                keks.insert(self.key.footer_kek()?);
+            }
+        }
+        Ok(keks)
+    }
+
+    /// The KEKs that reading these columns takes: theirs and the footer's. A column that is stored in other ways than
+    /// encrypted by Parquet has none.
     pub fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, Error> {
         let mut keks = KekSet::new();
         keks.insert(self.key.footer_kek()?);
@@ -127,12 +160,15 @@ impl VerifiedManifest {
                 .manifest
                 .column(name)
                 .ok_or_else(|| Error::NoSuchColumn(name.to_owned()))?;
-            keks.insert(self.key.kek(column.id())?);
+            let stored = &self.manifest.stored;
+            if stored.is_empty() || stored.iter().any(|stored| stored.id == column.id) {
+                keks.insert(self.key.kek(column.id())?);
+            }
         }
         Ok(keks)
     }
 
-    /// The KEKs of all columns and the footer.
+    /// The KEKs of all columns that have one, and the footer.
     pub fn all_keks(&self) -> Result<KekSet, Error> {
         self.keks(self.manifest.columns.iter().map(|column| column.name.as_str()))
     }
@@ -255,7 +291,15 @@ fn open_record(
     if let Some(got) = newest.filter(|newest| *newest > want) {
         return Err(Error::VersionUnknown { want, got });
     }
-    Ok(VerifiedManifest::new(manifest, folder, record, hash, key))
+    let links = register.link_keys(keyring, manifest.stored.iter().filter_map(|stored| stored.link))?;
+    Ok(VerifiedManifest::new(
+        manifest,
+        folder,
+        record,
+        hash,
+        key,
+        Arc::new(links),
+    ))
 }
 
 /// The table's record and folder. The folder's own claims play no part, but for telling why it is not found.

@@ -9,8 +9,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::{
-    Digest, Error, FilePin, MANIFEST_FOLDER, Manifest, TableWrite, VerifiedManifest, Version, disk, manifest_name,
-    register::Locked,
+    Digest, Error, FilePin, MANIFEST_FOLDER, Manifest, StoredColumn, TableWrite, VerifiedManifest, Version, disk,
+    manifest_name, register::Locked,
 };
 
 /// The steps, for those who stop in between.
@@ -40,11 +40,13 @@ fn publish_to(
         version: write.version(),
         parent: write.parent.as_ref().and_then(|parent| parent.version.hash),
         columns: write.columns.clone(),
+        stored: write.stored.clone(),
         partition_columns: write.partition_columns.clone(),
         last_column_id: write.last_column_id,
         files: write.files(new),
     }
     .check()?;
+    check_sums(&manifest)?;
     let bytes = manifest.seal(&write.record.master, &write.key)?;
     let version = Version {
         version: manifest.version,
@@ -76,7 +78,26 @@ fn publish_to(
         record,
         Digest::of(&bytes),
         write.key.clone(),
+        write.links.clone(),
     ))
+}
+
+/// Of no column whose sums are taken unopened the table has more rows than its sums can hold.
+fn check_sums(manifest: &Manifest) -> Result<(), Error> {
+    let rows = manifest.rows();
+    let over = |stored: &&StoredColumn| stored.rows.is_some_and(|most| rows > most);
+    match manifest.stored.iter().find(over) {
+        None => Ok(()),
+        Some(stored) => Err(Error::SumRows {
+            column: manifest
+                .columns
+                .iter()
+                .find(|column| column.id == stored.column)
+                .map_or_else(|| stored.name(), |column| column.name.clone()),
+            rows,
+            most: stored.rows.unwrap_or_default(),
+        }),
+    }
 }
 
 /// Under the lock: what a dead process left pending is completed or dropped; then the parent must be the newest version.

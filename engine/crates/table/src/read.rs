@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Schema, SchemaRef},
+};
 use bytes::Bytes;
 use parquet::{
     arrow::arrow_reader::{
@@ -20,20 +23,52 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use crate::{Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, lengths, pme::NamedKeks};
+use crate::{
+    Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, lengths, pme::NamedKeks, stored::StoredReader,
+};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
 /// The rows of one file, checked as far as they were read.
 pub struct FileReader {
-    reader: ParquetRecordBatchReader,
+    rows: Rows,
     schema: SchemaRef,
     left: Option<u64>,
 }
 
+enum Rows {
+    Sealed(ParquetRecordBatchReader),
+    Stored(Box<StoredReader>),
+}
+
 impl FileReader {
-    /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read.
+    /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read. Of a column that is
+    /// stored in several ways the one is read that costs least to open.
     pub fn open(table: &VerifiedManifest, pin: &FilePin) -> Result<Self, Error> {
+        let (modules, metadata) = Self::open_checked(table, pin)?;
+        let schema = Arc::new(table.manifest().schema());
+        let rows = if table.manifest().stored.is_empty() {
+            check_schema(&schema, &metadata)?;
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(modules, metadata);
+            Rows::Sealed(builder.with_batch_size(BATCH_ROWS).build()?)
+        } else {
+            let reader = StoredReader::new(modules, metadata, table.codec()?, pin, false, BATCH_ROWS)?;
+            Rows::Stored(Box::new(reader))
+        };
+        Ok(Self {
+            rows,
+            schema,
+            left: Some(pin.rows),
+        })
+    }
+
+    /// All stored columns of a file.
+    pub(crate) fn open_stored(table: &VerifiedManifest, pin: &FilePin) -> Result<StoredReader, Error> {
+        let (modules, metadata) = Self::open_checked(table, pin)?;
+        StoredReader::new(modules, metadata, table.codec()?, pin, true, BATCH_ROWS)
+    }
+
+    fn open_checked(table: &VerifiedManifest, pin: &FilePin) -> Result<(Modules, ArrowReaderMetadata), Error> {
         let path = table.file_path(pin);
         let mut file = match disk::open(&path) {
             Ok(file) => file,
@@ -52,32 +87,12 @@ impl FileReader {
         }
         let footer_pin = table.footer_pin(pin);
         let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", &path))?;
-        let columns: Vec<&str> = table
-            .manifest()
-            .columns
-            .iter()
-            .map(|column| column.name.as_str())
-            .collect();
+        let names = table.manifest().file_columns();
+        let columns: Vec<&str> = names.iter().map(String::as_str).collect();
         let opened = footer::open(bytes.into(), &footer_pin, &Arc::new(table.all_keks()?), &columns)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options)?;
-        let schema = Arc::new(table.manifest().schema());
-        for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
-            if want.name() != got.name() || want.data_type() != got.data_type() {
-                return Err(Error::BatchSchema(want.name().clone()));
-            }
-        }
-        if schema.fields().len() != metadata.schema().fields().len() {
-            return Err(Error::BatchSchema("the number of columns".into()));
-        }
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(Modules { file, size }, metadata)
-            .with_batch_size(BATCH_ROWS)
-            .build()?;
-        Ok(Self {
-            reader,
-            schema,
-            left: Some(pin.rows),
-        })
+        Ok((Modules { file, size }, metadata))
     }
 
     /// Of every batch.
@@ -86,15 +101,23 @@ impl FileReader {
     }
 
     fn read(&mut self) -> Result<Option<RecordBatch>, Error> {
-        // The crate panics on modules that are shorter than their nonce and tag.
-        let next = catch_unwind(AssertUnwindSafe(|| self.reader.next())).map_err(|_| Error::ParquetPanic)?;
+        let next = match &mut self.rows {
+            // The crate panics on modules that are shorter than their nonce and tag.
+            Rows::Sealed(reader) => catch_unwind(AssertUnwindSafe(|| reader.next()))
+                .map_err(|_| Error::ParquetPanic)?
+                .map(|batch| batch.map_err(|error| Error::Parquet(error.to_string()))),
+            Rows::Stored(reader) => reader
+                .next_stored()
+                .and_then(|next| next.map(|(batch, first)| reader.open(&batch, first)).transpose())
+                .transpose(),
+        };
         let Some(batch) = next else {
             return match self.left.take() {
                 None | Some(0) => Ok(None),
                 Some(left) => Err(Error::Parquet(format!("{left} rows are missing"))),
             };
         };
-        let batch = batch.map_err(|error| Error::Parquet(error.to_string()))?;
+        let batch = batch?;
         let rows = u64::try_from(batch.num_rows()).unwrap_or(u64::MAX);
         if let Some(left) = &mut self.left {
             *left = left
@@ -134,16 +157,47 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
     .unwrap_or(Err(Error::ParquetPanic))?;
     let schema = arrow::array::RecordBatchReader::schema(&reader);
     Ok(FileReader {
-        reader,
+        rows: Rows::Sealed(reader),
         schema,
         left: None,
     })
 }
 
-/// A file of encrypted modules only, each of which is looked at before the `parquet` crate allocates by its length.
-struct Modules {
+/// The file's columns must be the table's.
+fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), Error> {
+    for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
+        if want.name() != got.name() || want.data_type() != got.data_type() {
+            return Err(Error::BatchSchema(want.name().clone()));
+        }
+    }
+    if schema.fields().len() == metadata.schema().fields().len() {
+        Ok(())
+    } else {
+        Err(Error::BatchSchema("the number of columns".into()))
+    }
+}
+
+/// A file of encrypted modules, each of which is looked at before the `parquet` crate allocates by its length.
+pub(crate) struct Modules {
     file: File,
     size: u64,
+}
+
+impl Modules {
+    /// The same file for another reader of it.
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        let failed = |error: std::io::Error| Error::Parquet(error.to_string());
+        Ok(Self {
+            file: self.file.try_clone().map_err(failed)?,
+            size: self.size,
+        })
+    }
+
+    /// A whole column chunk.
+    pub(crate) fn whole(&self, start: u64, length: u64) -> Result<Bytes, Error> {
+        let length = usize::try_from(length).map_err(|_| Error::Limit("column chunk"))?;
+        Ok(self.get_bytes(start, length)?)
+    }
 }
 
 impl Length for Modules {

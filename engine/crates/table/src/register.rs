@@ -10,11 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, Keyring, RegisterKey, TableId, TableKey, WrappedTableKey};
+use coffer_keys::{Home, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, WrappedLinkKey, WrappedTableKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Error, MANIFEST_FOLDER, disk,
+    Digest, Error, LinkKeys, MANIFEST_FOLDER, disk,
     manifest::{hex_bytes, manifest_name, table_id},
     open::MANIFEST_LIMIT,
 };
@@ -77,10 +77,54 @@ impl TableRecord {
     }
 }
 
+/// What is known of one link: a group of columns, of whatever tables, with comparable ciphertexts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkRecord {
+    /// Which link.
+    #[serde(with = "link_id")]
+    pub id: LinkId,
+    /// Unique in the register.
+    pub name: String,
+    /// The master that wraps the link's key.
+    pub master: String,
+    #[serde(with = "hex_bytes")]
+    wrapped_key: Vec<u8>,
+    /// What all its columns have in common, by the form they are stored in: else equal values would have unlike ciphertexts.
+    shapes: BTreeMap<String, String>,
+}
+
+impl LinkRecord {
+    /// The link's key.
+    pub(crate) fn unwrap_key(&self, keyring: &Keyring) -> Result<LinkKey, Error> {
+        let wrapped = WrappedLinkKey::from_bytes(&self.wrapped_key)?;
+        if wrapped.link() != self.id {
+            return Err(Error::RegisterContent("a wrapped key is another link's".into()));
+        }
+        Ok(keyring.unwrap_link(&wrapped)?)
+    }
+}
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     tables: BTreeMap<String, TableRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    links: BTreeMap<String, LinkRecord>,
+}
+
+/// A link's id as hex text.
+mod link_id {
+    use coffer_keys::LinkId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(id: &LinkId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LinkId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 /// The register of one home.
@@ -137,6 +181,69 @@ impl Register {
         }
         tables.insert(record.id.to_string(), record);
         locked.store()
+    }
+
+    /// All links, by name.
+    pub fn links(&self) -> Result<Vec<LinkRecord>, Error> {
+        let mut links: Vec<_> = self.load()?.links.into_values().collect();
+        links.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(links)
+    }
+
+    /// The link of a name for columns of this shape under this form; where there is none, `make` gives the key of a new one.
+    pub(crate) fn link(
+        &self,
+        name: &str,
+        form: &str,
+        shape: &str,
+        make: impl FnOnce() -> Result<WrappedLinkKey, Error>,
+    ) -> Result<LinkRecord, Error> {
+        let mut locked = self.lock()?;
+        let links = &mut locked.content.links;
+        let known = links.values().find(|link| link.name == name).map(|link| link.id);
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let wrapped = make()?;
+                let record = LinkRecord {
+                    id: wrapped.link(),
+                    name: name.to_owned(),
+                    master: wrapped.master().to_owned(),
+                    wrapped_key: wrapped.to_bytes(),
+                    shapes: BTreeMap::new(),
+                };
+                links.insert(wrapped.link().to_string(), record);
+                wrapped.link()
+            }
+        };
+        let record = links.get_mut(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
+        let held = record.shapes.entry(form.to_owned()).or_insert_with(|| shape.to_owned());
+        if held != shape {
+            return Err(Error::LinkShape {
+                link: name.to_owned(),
+                form: form.to_owned(),
+                want: held.clone(),
+                got: shape.to_owned(),
+            });
+        }
+        let record = record.clone();
+        locked.store()?;
+        Ok(record)
+    }
+
+    /// The keys of these links.
+    pub(crate) fn link_keys(&self, keyring: &Keyring, ids: impl Iterator<Item = LinkId>) -> Result<LinkKeys, Error> {
+        let mut keys = LinkKeys::new();
+        let mut ids = ids.peekable();
+        if ids.peek().is_none() {
+            return Ok(keys);
+        }
+        let links = self.load()?.links;
+        for id in ids {
+            let record = links.get(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
+            keys.insert(id, record.unwrap_key(keyring)?);
+        }
+        Ok(keys)
     }
 
     /// Forgets a table, and with it the key that opens its files.

@@ -38,7 +38,8 @@ impl Report {
 }
 
 /// Checks a table whose manifest was already verified: the chain of manifests, that every file is there with size, footer
-/// and encryption as pinned, and that there is no other. `deep`: every page decrypts, and rows count up.
+/// and encryption as pinned, and that there is no other. `deep`: every page decrypts, rows count up, and what a column is stored as
+/// is the same everywhere.
 /// `step` is called after each file with its size.
 pub fn verify(table: &VerifiedManifest, deep: bool, mut step: impl FnMut(u64)) -> Result<Report, Error> {
     let mut report = Report::default();
@@ -87,17 +88,28 @@ fn check(table: &VerifiedManifest, pin: &FilePin) -> Result<(), Error> {
     }
     let footer_pin = table.footer_pin(pin);
     let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", &path))?;
-    let columns: Vec<&str> = table
-        .manifest()
-        .columns
-        .iter()
-        .map(|column| column.name.as_str())
-        .collect();
+    let names = table.manifest().file_columns();
+    let columns: Vec<&str> = names.iter().map(String::as_str).collect();
     footer::open(bytes.into(), &footer_pin, &Arc::new(table.all_keks()?), &columns).map(|_| ())
 }
 
 fn deep_check(table: &VerifiedManifest, pin: &FilePin) -> Result<u64, Error> {
     let mut rows = 0_u64;
+    if !table.manifest().stored.is_empty() {
+        let mut reader = FileReader::open_stored(table, pin)?;
+        while let Some((batch, first)) = reader.next_stored()? {
+            reader.check(&batch, first)?;
+            rows = rows.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(0));
+        }
+        return if rows == pin.rows {
+            Ok(rows)
+        } else {
+            Err(Error::FooterRows {
+                want: pin.rows,
+                got: rows,
+            })
+        };
+    }
     for batch in FileReader::open(table, pin)? {
         rows = rows.saturating_add(u64::try_from(batch?.num_rows()).unwrap_or(0));
     }

@@ -10,11 +10,12 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{Home, KekSet, Keyring, Policy, Protection, TableId, TableKey, TablePolicy};
+use coffer_keys::{Home, KekSet, Keyring, Policy, TableId, TableKey, TablePolicy};
 
 use crate::{
-    Column, Error, FilePin, Lease, Manifest, PartitionValue, Register, SparkType, TableRecord, TableWriter, Use,
-    VerifiedManifest, Version, WriteId, WriteOptions, clean, manifest::check_names, partition, publish,
+    Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
+    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, manifest::check_names,
+    partition, publish, stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
@@ -48,6 +49,8 @@ pub struct TableWrite {
     pub(crate) key: Arc<TableKey>,
     keks: Arc<KekSet>,
     pub(crate) columns: Vec<Column>,
+    pub(crate) stored: Vec<StoredColumn>,
+    pub(crate) links: Arc<LinkKeys>,
     pub(crate) partition_columns: Vec<u32>,
     pub(crate) last_column_id: u32,
     pub(crate) parent: Option<Parent>,
@@ -91,10 +94,18 @@ impl TableWrite {
             });
         }
         let key = TableKey::generate(TableId::draw()?)?;
+        let last = last_id(&columns);
+        let layout = Layout::of(
+            &rules,
+            &key,
+            (&columns, &partition_columns),
+            last,
+            (&register, keyring, policy),
+        )?;
         let wrapped = keyring.wrap(rules.master(), &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
         let path = empty_folder(folder)?;
-        let keks = keks(&key, &columns)?;
+        let keks = keks(&key, &columns, &layout.stored)?;
         let record = TableRecord::begin(name.to_owned(), path, &wrapped);
         register.insert(record.clone())?;
         Ok(Self {
@@ -102,8 +113,10 @@ impl TableWrite {
             record,
             key: Arc::new(key),
             keks: Arc::new(keks),
-            last_column_id: last_id(&columns),
+            last_column_id: layout.last,
             columns,
+            stored: layout.stored,
+            links: layout.links,
             partition_columns,
             parent: None,
             id: WriteId::draw()?,
@@ -132,13 +145,31 @@ impl TableWrite {
             check_where(&manifest, values)?;
         }
         let key = parent.key();
+        let register = Register::of(home, keyring);
+        let last = manifest.last_column_id().max(last_id(&columns));
+        let layout = match &change {
+            Change::Replace(_) => Layout::of(
+                &rules,
+                &key,
+                (&columns, &partition_columns),
+                last,
+                (&register, keyring, policy),
+            )?,
+            _ => Layout {
+                stored: manifest.stored.clone(),
+                last,
+                links: parent.links(),
+            },
+        };
         let mut record = parent.record().clone();
         record.path = parent.folder().to_owned();
         Ok(Self {
-            register: Register::of(home, keyring),
-            keks: Arc::new(keks(&key, &columns)?),
-            last_column_id: manifest.last_column_id().max(last_id(&columns)),
+            register,
+            keks: Arc::new(keks(&key, &columns, &layout.stored)?),
+            last_column_id: layout.last,
             columns,
+            stored: layout.stored,
+            links: layout.links,
             partition_columns,
             parent: Some(Parent {
                 version: Version {
@@ -168,6 +199,11 @@ impl TableWrite {
     /// The table's columns, with ids and protections.
     pub fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// How the columns lie in the files; empty: each as itself, encrypted. Engines write such tables only.
+    pub fn stored(&self) -> &[StoredColumn] {
+        &self.stored
     }
 
     /// Positions of the partition columns.
@@ -200,7 +236,7 @@ impl TableWrite {
 
     /// Writes the version's files, here.
     pub fn writer(&self, options: WriteOptions) -> Result<TableWriter, Error> {
-        TableWriter::new(
+        let writer = TableWriter::new(
             self.record.path.clone(),
             self.record.id,
             self.columns.clone(),
@@ -208,7 +244,11 @@ impl TableWrite {
             Arc::clone(&self.keks),
             self.id,
             options,
-        )
+        )?;
+        if self.stored.is_empty() {
+            return Ok(writer);
+        }
+        Ok(writer.storing(Codec::new(&self.key, &self.links, &self.columns, &self.stored)?))
     }
 
     /// Publishes the version with these new files, in this order. Where that fails before it can have come about, the write
@@ -267,6 +307,45 @@ impl TableWrite {
     }
 }
 
+/// How the columns of a version lie in its files.
+struct Layout {
+    stored: Vec<StoredColumn>,
+    last: u32,
+    links: Arc<LinkKeys>,
+}
+
+impl Layout {
+    fn of(
+        rules: &TablePolicy,
+        key: &TableKey,
+        (columns, partitions): (&[Column], &[u32]),
+        last: u32,
+        (register, keyring, policy): (&Register, &Keyring, &Policy),
+    ) -> Result<Self, Error> {
+        let mut links = stored::Links {
+            register,
+            keyring,
+            policy,
+            keys: LinkKeys::new(),
+        };
+        // Plain partition columns are no reason: their values lie in paths.
+        let open = columns.iter().filter(|column| !partitions.contains(&column.id));
+        let (stored, last) = if stored::is_needed(rules, open.map(|column| column.name.as_str())) {
+            if !partitions.is_empty() {
+                return Err(Error::PartitionedStored);
+            }
+            stored::lay_out(rules, key, columns, last, &mut links)?
+        } else {
+            (Vec::new(), last)
+        };
+        Ok(Self {
+            stored,
+            last,
+            links: Arc::new(links.keys),
+        })
+    }
+}
+
 fn rules(policy: &Policy, name: &str) -> TablePolicy {
     policy
         .table(name)
@@ -287,9 +366,11 @@ fn by_policy(
     let mut last = last;
     let mut columns = Vec::with_capacity(new.columns.len());
     for (name, kind, nullable) in new.columns {
-        let protection = rules
-            .usable_protection(&name, new.partitioned_by.contains(&name))?
-            .to_string();
+        let protection = if new.partitioned_by.contains(&name) {
+            rules.partition_protection(&name)?.to_string()
+        } else {
+            rules.column(&name).text()
+        };
         let same = |column: &&Column| column.name == name && column.kind == kind && column.protection == protection;
         let id = match before.iter().find(same) {
             Some(column) => column.id,
@@ -329,12 +410,12 @@ fn by_policy(
 fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error> {
     rules.check_columns(manifest.columns.iter().map(|column| column.name.as_str()))?;
     for column in &manifest.columns {
-        let wanted: Protection = rules.protection(&column.name);
-        if wanted.name() != column.protection {
+        let wanted = rules.column(&column.name).text();
+        if wanted != column.protection {
             return Err(Error::ProtectionChanged {
                 column: column.name.clone(),
                 stored: column.protection.clone(),
-                policy: wanted.to_string(),
+                policy: wanted,
             });
         }
     }
@@ -355,11 +436,13 @@ fn last_id(columns: &[Column]) -> u32 {
     columns.iter().map(|column| column.id).max().unwrap_or(0)
 }
 
-fn keks(key: &TableKey, columns: &[Column]) -> Result<KekSet, Error> {
+fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) -> Result<KekSet, Error> {
     let mut keks = KekSet::new();
     keks.insert(key.footer_kek()?);
     for column in columns {
-        keks.insert(key.kek(column.id())?);
+        if stored.is_empty() || stored.iter().any(|stored| stored.id == column.id) {
+            keks.insert(key.kek(column.id())?);
+        }
     }
     Ok(keks)
 }

@@ -16,18 +16,25 @@ use arrow::{
 use coffer_keys::{KekId, KekSet, TableId};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
-    basic::Compression,
+    basic::{Compression, Encoding},
     encryption::encrypt::FileEncryptionProperties,
     file::{
         metadata::ParquetMetaData,
         properties::{EnabledStatistics, WriterProperties},
     },
+    schema::types::ColumnPath,
 };
 
 use crate::{
-    Column, ColumnOrder, Digest, Error, FilePin, PartitionValue, RowGroupPin, disk, footer::TAIL_LEN,
-    order::OrderWatch, partition, partition_value, pme,
+    Codec, Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowGroupPin, disk,
+    footer::TAIL_LEN,
+    order::OrderWatch,
+    partition, partition_value, pme,
+    stored::{FILE_ID, HashingWriter, digest_chunks},
 };
+
+/// So many rows are encrypted at once, at least, where there are as many.
+const SCHEME_ROWS: usize = 1 << 17;
 
 /// What a writer may be told.
 #[derive(Debug, Clone)]
@@ -117,6 +124,8 @@ pub struct TableWriter {
     keks: Arc<KekSet>,
     write: WriteId,
     options: WriteOptions,
+    /// Of a table with stored columns; at the trusted site only.
+    codec: Option<Codec>,
 }
 
 impl TableWriter {
@@ -144,7 +153,14 @@ impl TableWriter {
             keks,
             write,
             options,
+            codec: None,
         })
+    }
+
+    /// The same, for a table with stored columns.
+    pub(crate) fn storing(mut self, codec: Codec) -> Self {
+        self.codec = Some(codec);
+        self
     }
 
     /// The values of the partition columns in one row of a batch.
@@ -185,9 +201,12 @@ impl TableWriter {
             disk::random_hex::<8>()?
         );
         let path = self.folder.join(&name);
-        let mut aad_prefix = vec![0; 16];
+        let mut aad_prefix = [0; FILE_ID];
         coffer_sealing::fill_random(&mut aad_prefix)?;
-        let properties = self.properties(&aad_prefix)?;
+        let (schema, properties) = match &self.codec {
+            None => (&self.schema, self.properties(&aad_prefix)?),
+            Some(codec) => (codec.schema(), self.stored_properties(codec, &aad_prefix)?),
+        };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -196,8 +215,8 @@ impl TableWriter {
             .map_err(Error::io("create", &path))?;
         let guard = FileGuard(Some(path.clone()));
         let writer = ArrowWriter::try_new_with_options(
-            BufWriter::with_capacity(1 << 20, file),
-            Arc::clone(&self.schema),
+            HashingWriter::new(BufWriter::with_capacity(1 << 20, file), self.codec.is_some()),
+            Arc::clone(schema),
             ArrowWriterOptions::new()
                 .with_properties(properties)
                 .with_skip_arrow_metadata(true),
@@ -212,10 +231,57 @@ impl TableWriter {
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
             watch: OrderWatch::new(self.columns.len()),
+            codec: self.codec.clone(),
+            rows: 0,
             waiting: Vec::new(),
             waiting_rows: 0,
             waiting_bytes: 0,
         })
+    }
+
+    /// A key of its own for each column that is encrypted here, and a signed footer in the clear. What statistics say of the others is
+    /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
+    fn stored_properties(&self, codec: &Codec, aad_prefix: &[u8; FILE_ID]) -> Result<WriterProperties, Error> {
+        let mut builder = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_max_row_group_row_count(Some(self.options.row_group_rows));
+        let mut keys = Vec::new();
+        for stored in codec.stored() {
+            let path = ColumnPath::from(stored.name());
+            builder = match stored.form {
+                Form::Tee => {
+                    keys.push((
+                        stored.name(),
+                        pme::new_data_key(&KekId::column(self.table, stored.id()), &self.keks, false)?,
+                    ));
+                    builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
+                }
+                Form::Plain | Form::Ope => builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk),
+                Form::Row => builder
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+                // No two values are equal, and none packs.
+                Form::Std | Form::Ashe => builder
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_compression(path, Compression::UNCOMPRESSED),
+                Form::Det | Form::Ore | Form::File => builder,
+            };
+        }
+        // Without a column key this library would encrypt all columns with the footer's.
+        if keys.is_empty() || coffer_sealing::UNSEALED {
+            return Ok(builder.build());
+        }
+        let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
+        let mut encryption = FileEncryptionProperties::builder(key.to_vec())
+            .with_plaintext_footer(true)
+            .with_footer_key_metadata(metadata)
+            .with_aad_prefix(aad_prefix.to_vec())
+            .with_aad_prefix_storage(true);
+        for (name, (key, metadata)) in keys {
+            encryption = encryption.with_column_key_and_metadata(&name, key.to_vec(), metadata);
+        }
+        Ok(builder.with_file_encryption_properties(encryption.build()?).build())
     }
 
     /// AES-GCM for everything, an encrypted footer, a key for each column. No bloom filters: they would lie in the clear.
@@ -245,15 +311,18 @@ impl TableWriter {
 
 /// One file being written. Dropped before [`FileWriter::finish`], it is removed.
 pub struct FileWriter {
-    writer: ArrowWriter<BufWriter<File>>,
+    writer: ArrowWriter<HashingWriter<BufWriter<File>>>,
     guard: FileGuard,
     name: String,
     path: PathBuf,
     partition: Vec<PartitionValue>,
-    aad_prefix: Vec<u8>,
+    aad_prefix: [u8; FILE_ID],
     schema: SchemaRef,
     options: WriteOptions,
     watch: OrderWatch,
+    codec: Option<Codec>,
+    /// Encoded so far.
+    rows: u64,
     waiting: Vec<RecordBatch>,
     waiting_rows: usize,
     waiting_bytes: usize,
@@ -276,21 +345,27 @@ impl FileWriter {
                 return Err(Error::BatchSchema(field.name().clone()));
             }
         }
-        if !self.options.shuffle_rows {
+        if !self.options.shuffle_rows && self.codec.is_none() {
             return self.encode(batch);
         }
         self.waiting_rows = self.waiting_rows.saturating_add(batch.num_rows());
         self.waiting_bytes = self.waiting_bytes.saturating_add(batch.get_array_memory_size());
         self.waiting.push(batch.clone());
-        if self.waiting_rows >= self.options.row_group_rows || self.waiting_bytes >= self.options.row_group_bytes {
-            self.encode_shuffled()?;
+        // Schemes work best on many values at once; rows are mixed within a whole row group.
+        let many = if self.options.shuffle_rows {
+            self.options.row_group_rows
+        } else {
+            SCHEME_ROWS
+        };
+        if self.waiting_rows >= many || self.waiting_bytes >= self.options.row_group_bytes {
+            self.encode_waiting()?;
         }
         Ok(())
     }
 
     /// Ends the row group here.
     pub fn end_row_group(&mut self) -> Result<(), Error> {
-        self.encode_shuffled()?;
+        self.encode_waiting()?;
         Ok(self.writer.flush()?)
     }
 
@@ -327,14 +402,20 @@ impl FileWriter {
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.watch.see(batch)?;
-        self.writer.write(batch)?;
+        match &self.codec {
+            None => self.writer.write(batch)?,
+            Some(codec) => self.writer.write(&codec.encode(batch, self.aad_prefix, self.rows)?)?,
+        }
+        self.rows = self
+            .rows
+            .saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
         if self.writer.memory_size() > self.options.row_group_bytes {
             self.writer.flush()?;
         }
         Ok(())
     }
 
-    fn encode_shuffled(&mut self) -> Result<(), Error> {
+    fn encode_waiting(&mut self) -> Result<(), Error> {
         let waiting = std::mem::take(&mut self.waiting);
         (self.waiting_rows, self.waiting_bytes) = (0, 0);
         if waiting.is_empty() {
@@ -342,6 +423,9 @@ impl FileWriter {
         }
         let rows = concat_batches(&self.schema, &waiting)?;
         drop(waiting);
+        if !self.options.shuffle_rows {
+            return self.encode(&rows);
+        }
         let mixed = take_record_batch(&rows, &permutation(rows.num_rows())?)?;
         self.encode(&mixed)
     }
@@ -355,22 +439,32 @@ impl FileWriter {
 
     /// The same for one who may give it up yet.
     pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard), Error> {
-        self.encode_shuffled()?;
+        self.encode_waiting()?;
         let metadata = self.writer.finish()?;
-        let buffer = self.writer.inner_mut();
+        let hashing = self.writer.inner_mut();
+        let whole = hashing.digest();
+        let buffer = hashing.inner_mut();
         std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
         let file = buffer.get_mut();
         file.sync_all().map_err(Error::io("write", &self.path))?;
+        let chunks = match (&self.codec, whole) {
+            (Some(codec), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, codec.stored())?,
+            _ => Vec::new(),
+        };
         let (size, footer) = read_footer(file).map_err(Error::io("read", &self.path))?;
         let pin = FilePin {
             path: self.name,
             size,
             rows: count(metadata.file_metadata().num_rows()),
-            aad_prefix: self.aad_prefix,
+            aad_prefix: self.aad_prefix.to_vec(),
             footer_length: u64::try_from(footer.len()).unwrap_or(u64::MAX),
             footer_sha256: Digest::of(&footer),
             row_groups: row_groups(&metadata),
-            column_bytes: column_bytes(&metadata, self.schema.fields().len()),
+            column_bytes: column_bytes(
+                &metadata,
+                self.codec.as_ref().map_or(&self.schema, Codec::schema).fields().len(),
+            ),
+            chunks,
             partition: self.partition,
         };
         let written = WrittenFile {

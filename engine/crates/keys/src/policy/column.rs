@@ -266,7 +266,7 @@ pub(super) fn column(place: &str, written: Written, default: &[Protection]) -> R
             column.link.is_some(),
             &[Protection::Det, Protection::Ope, Protection::Ore],
         ),
-        ("prefix", column.prefix.is_some(), &[Protection::Ope]),
+        ("prefix", column.prefix.is_some(), &[Protection::Ope, Protection::Ore]),
         ("rows", column.rows.is_some(), &[Protection::Ashe]),
     ];
     for (setting, said, users) in said {

@@ -140,7 +140,7 @@ fn refusals() {
         (error.to_string().as_str(), error.hint().unwrap().as_str()),
         (
             "table \"t\", column \"price\": nothing uses `prefix`",
-            "`prefix` is for ope: add one of them, or remove it"
+            "`prefix` is for ope, ore: add one of them, or remove it"
         )
     );
 }

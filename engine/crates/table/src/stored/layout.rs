@@ -1,0 +1,186 @@
+//! From the policy's word on a new table's columns to its stored columns.
+
+use arrow::datatypes::DataType;
+use coffer_keys::{ColumnPolicy, Keyring, LinkId, LinkKey, Policy, TableKey, TablePolicy};
+
+use super::{DomainPin, Form, LinkKeys, StoredColumn, codec, domain};
+use crate::{Column, Error, Register, SparkType};
+
+/// Rows that a table with sums has at most, unless the policy says.
+const ROWS: u64 = 1 << 31;
+
+/// Whether any of these columns is to be stored as something else than `tee`.
+pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item = &'a str>) -> bool {
+    let host_readable = |name: &str| {
+        let protections = rules.column(name).protections();
+        protections.iter().any(|protection| protection.is_host_readable())
+    };
+    names.into_iter().any(host_readable)
+}
+
+/// The links of a home: found, or made when a column first names them.
+pub(crate) struct Links<'a> {
+    pub(crate) register: &'a Register,
+    pub(crate) keyring: &'a Keyring,
+    pub(crate) policy: &'a Policy,
+    /// Those that were asked for.
+    pub(crate) keys: LinkKeys,
+}
+
+impl Links<'_> {
+    /// The link of this name, for columns of such a shape under one form. All its columns have the same.
+    fn link(&mut self, name: &str, form: Form, shape: &str) -> Result<LinkId, Error> {
+        let rules = self.policy.link(name);
+        let record = self.register.link(name, form.name(), shape, || {
+            if let Some(id) = rules.id() {
+                return Err(Error::PolicyHasLink {
+                    name: name.to_owned(),
+                    id,
+                });
+            }
+            Ok(self
+                .keyring
+                .wrap_link(rules.master(), &LinkKey::generate(LinkId::draw()?)?)?)
+        })?;
+        if let Some(want) = rules.id().filter(|want| *want != record.id) {
+            return Err(Error::PolicyLink {
+                name: name.to_owned(),
+                want,
+                got: record.id,
+            });
+        }
+        self.keys.insert(record.id, record.unwrap_key(self.keyring)?);
+        Ok(record.id)
+    }
+}
+
+/// The stored columns of a table, one for each protection of each column, and the highest id that was given.
+pub(crate) fn lay_out(
+    rules: &TablePolicy,
+    key: &TableKey,
+    columns: &[Column],
+    last: u32,
+    links: &mut Links<'_>,
+) -> Result<(Vec<StoredColumn>, u32), Error> {
+    let mut last = last;
+    let mut next = || {
+        last = last.checked_add(1).ok_or(Error::Limit("number of columns"))?;
+        Ok::<u32, Error>(last)
+    };
+    let mut stored = Vec::new();
+    for column in columns {
+        let rules = (rules.column(&column.name), rules);
+        for protection in rules.0.protections() {
+            let form = Form::of(*protection);
+            let id = if form == Form::Tee { column.id } else { next()? };
+            stored.push(stored_column(rules, key, column, form, id, links)?);
+        }
+        if !stored.iter().any(|stored| stored.column == column.id && stored.opens()) {
+            return Err(Error::NotOpenable(column.name.clone()));
+        }
+    }
+    if stored.iter().any(|stored| stored.form.needs_place()) {
+        for (form, kind) in [(Form::File, SparkType::Binary), (Form::Row, SparkType::Long)] {
+            stored.push(StoredColumn {
+                id: next()?,
+                column: 0,
+                form,
+                kind,
+                nullable: false,
+                domain: None,
+                link: None,
+                prefix: None,
+                rows: None,
+            });
+        }
+    }
+    Ok((stored, last))
+}
+
+fn stored_column(
+    (column_rules, rules): (&ColumnPolicy, &TablePolicy),
+    key: &TableKey,
+    column: &Column,
+    form: Form,
+    id: u32,
+    links: &mut Links<'_>,
+) -> Result<StoredColumn, Error> {
+    let numbers = matches!(form, Form::Ope | Form::Ore | Form::Ashe);
+    let texts = matches!(form, Form::Ope | Form::Ore) && matches!(column.kind, SparkType::String | SparkType::Binary);
+    let domain = if numbers && !texts {
+        domain_of(column_rules, rules, column)?
+    } else {
+        None
+    };
+    let default = coffer_schemes::ColumnSpec::DEFAULT_PREFIX;
+    let prefix = texts
+        .then(|| column_rules.prefix().or_else(|| u32::try_from(default).ok()))
+        .flatten();
+    let mut stored = StoredColumn {
+        id,
+        column: column.id,
+        form,
+        kind: column.kind,
+        nullable: column.nullable,
+        domain,
+        link: None,
+        prefix,
+        rows: None,
+    };
+    if form == Form::Ashe {
+        stored.rows = Some(sum_rows(column_rules, column, domain)?);
+    }
+    // Whether the scheme takes such a column, before a link is made for it.
+    let scheme = codec::scheme(key, &LinkKeys::new(), column, &stored)?;
+    if let Some(link) = column_rules.link().filter(|_| form.is_linked()) {
+        stored.link = Some(links.link(link, form, &shape(&stored))?);
+    }
+    stored.kind = match scheme.stored_type() {
+        // A file's column has Parquet's types; what is of one length, the scheme knows.
+        DataType::FixedSizeBinary(_) => SparkType::Binary,
+        found => SparkType::from_arrow(&column.name, &found)?,
+    };
+    Ok(stored)
+}
+
+fn domain_of(column_rules: &ColumnPolicy, rules: &TablePolicy, column: &Column) -> Result<Option<DomainPin>, Error> {
+    if let Some(written) = column_rules.domain() {
+        return domain::parse(&column.name, column.kind, written).map(Some);
+    }
+    let kind = column.kind.to_string();
+    let name = kind.split('(').next().unwrap_or_default();
+    match rules.default_domain(name) {
+        Some(written) => domain::parse_default(&column.name, column.kind, written).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// How many rows the table may have, so that no sum over all of them leaves 63 bits.
+fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) -> Result<u64, Error> {
+    let rows = rules.rows().unwrap_or(ROWS);
+    let domain = domain.or_else(|| domain::of_type(column.kind));
+    let Some(domain) = domain else {
+        // No number: the scheme says so.
+        return Ok(rows);
+    };
+    let greatest = domain.min.unsigned_abs().max(domain.max.unsigned_abs());
+    match greatest.checked_mul(rows.into()) {
+        Some(sum) if sum < 1 << 63 => Ok(rows),
+        _ => Err(Error::SumRange {
+            column: column.name.clone(),
+            rows,
+        }),
+    }
+}
+
+/// What columns of a link must have in common under one form.
+fn shape(stored: &StoredColumn) -> String {
+    let mut shape = stored.kind.to_string();
+    if let Some(domain) = stored.domain.filter(|_| stored.form != Form::Det) {
+        shape.push_str(&format!(" from {} to {}", domain.min, domain.max));
+    }
+    if let Some(prefix) = stored.prefix {
+        shape.push_str(&format!(" by {prefix} bytes"));
+    }
+    shape
+}

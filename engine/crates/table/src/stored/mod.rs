@@ -1,0 +1,251 @@
+//! Stored columns: how a table's columns lie in its files where someone without keys may work on some of them.
+//!
+//! A column has one stored column for each of its protections, named `c<id>` in the files. Those that are `tee` are encrypted
+//! by Parquet's encryption, as every column of other tables is. The values of the others are ciphertexts of a scheme
+//! (coffer-schemes), or in the clear; their column chunks lie unencrypted, and the manifest pins a digest of each. The
+//! files' footers are in the clear, signed for other readers and pinned for ours.
+
+mod codec;
+mod digests;
+mod domain;
+mod layout;
+mod read;
+
+use std::fmt;
+
+use arrow::datatypes::Field;
+use coffer_keys::{ColumnId, LinkId, Protection, TableId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Column, Error, SparkType};
+
+pub use codec::{Codec, LinkKeys};
+pub(crate) use digests::{HashingWriter, digest_chunks};
+pub(crate) use layout::{Links, is_needed, lay_out};
+pub(crate) use read::StoredReader;
+
+/// Bytes of a file's id, which is its AAD prefix.
+pub const FILE_ID: usize = 16;
+
+/// What a stored column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// The column, in the clear.
+    Plain,
+    /// The column, under Parquet's encryption.
+    Tee,
+    /// Sums of it open.
+    Ashe,
+    /// Each value sealed.
+    Std,
+    /// Equality shows.
+    Det,
+    /// Order shows.
+    Ope,
+    /// Order shows to a comparator.
+    Ore,
+    /// The file's id, in each row: `std` and `ashe` values need it.
+    File,
+    /// The row's number in its file: `std` and `ashe` values need it.
+    Row,
+}
+
+impl Form {
+    pub(crate) fn of(protection: Protection) -> Self {
+        match protection {
+            Protection::Plain => Self::Plain,
+            Protection::Std => Self::Std,
+            Protection::Det => Self::Det,
+            Protection::Ope => Self::Ope,
+            Protection::Ore => Self::Ore,
+            Protection::Ashe => Self::Ashe,
+            Protection::Tee => Self::Tee,
+        }
+    }
+
+    /// The protection that it is; none of a file's id and row numbers.
+    pub fn protection(self) -> Option<Protection> {
+        Some(match self {
+            Self::Plain => Protection::Plain,
+            Self::Std => Protection::Std,
+            Self::Det => Protection::Det,
+            Self::Ope => Protection::Ope,
+            Self::Ore => Protection::Ore,
+            Self::Ashe => Protection::Ashe,
+            Self::Tee => Protection::Tee,
+            Self::File | Self::Row => return None,
+        })
+    }
+
+    /// As in manifests and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Row => "row",
+            form => form.protection().map_or("", Protection::name),
+        }
+    }
+
+    /// Whether its column chunks lie unencrypted in the files.
+    pub fn is_clear(self) -> bool {
+        self != Self::Tee
+    }
+
+    /// Whether columns of one link share its key.
+    pub(crate) fn is_linked(self) -> bool {
+        matches!(self, Self::Det | Self::Ope | Self::Ore)
+    }
+
+    /// Whether its values say nothing without the file's id and the row's number.
+    pub fn needs_place(self) -> bool {
+        matches!(self, Self::Std | Self::Ashe)
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One protection of a column, as a column of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredColumn {
+    /// Unique in the table, among the ids of its columns too: a `tee` one has its column's, the others have none's.
+    pub id: u32,
+    /// Whose values it holds, by id; 0: no column's.
+    pub column: u32,
+    /// What it holds.
+    pub form: Form,
+    /// Of what is stored.
+    #[serde(rename = "type")]
+    pub kind: SparkType,
+    /// Whether NULL may occur.
+    pub nullable: bool,
+    /// `ope`, `ore`, `ashe`: the values that the column may have; none: those of its type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<DomainPin>,
+    /// `det`, `ope`, `ore`: the link whose key it has.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "link_id")]
+    pub link: Option<LinkId>,
+    /// `ope`, `ore` of texts: how many bytes are in the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<u32>,
+    /// `ashe`: the table has at most so many rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+}
+
+/// Least and greatest value of a domain: whole numbers, days, microseconds, or a decimal's unscaled value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DomainPin {
+    /// The least.
+    #[serde(with = "number")]
+    pub min: i128,
+    /// The greatest.
+    #[serde(with = "number")]
+    pub max: i128,
+}
+
+impl StoredColumn {
+    /// Its name in the files.
+    pub fn name(&self) -> String {
+        format!("c{}", self.id)
+    }
+
+    /// The id as a type.
+    pub fn id(&self) -> ColumnId {
+        ColumnId(self.id)
+    }
+
+    /// As an Arrow field.
+    pub fn field(&self) -> Field {
+        Field::new(self.name(), self.kind.to_arrow(), self.nullable)
+    }
+
+    /// Whether the column's values can be had from it.
+    pub fn opens(&self) -> bool {
+        self.form.protection().is_some() && self.prefix.is_none()
+    }
+
+    /// The group of stored columns, of whatever tables, with comparable ciphertexts; empty where there is none.
+    pub fn group(&self, table: TableId) -> String {
+        match self.link {
+            Some(link) => link.to_string(),
+            None if self.form.is_linked() => format!("{table}.{}", self.column),
+            None => String::new(),
+        }
+    }
+}
+
+/// Whether the stored columns are ones that a writer of ours could have made.
+pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), Error> {
+    let malformed = |what: &str| Err(Error::ManifestContent(format!("its stored columns: {what}")));
+    if stored.is_empty() {
+        return Ok(());
+    }
+    let mut ids = std::collections::HashSet::new();
+    let count = |form| stored.iter().filter(|stored| stored.form == form).count();
+    for stored in stored {
+        if !ids.insert(stored.id) {
+            return malformed("two have one id");
+        }
+        let column = columns.iter().find(|column| column.id == stored.column);
+        let taken = columns.iter().any(|column| column.id == stored.id);
+        match (stored.form, column) {
+            (Form::Tee, Some(column)) if column.id == stored.id && column.kind == stored.kind => {}
+            (Form::File | Form::Row, None) if stored.column == 0 && !taken => {}
+            (Form::File | Form::Row | Form::Tee, _) | (_, None) => return malformed("one is of no column"),
+            (_, Some(_)) if taken => return malformed("one has a column's id"),
+            (_, Some(_)) => {}
+        }
+    }
+    for column in columns {
+        let opens = |stored: &StoredColumn| stored.column == column.id && stored.opens();
+        if !stored.iter().any(opens) {
+            return malformed("a column opens from none");
+        }
+    }
+    let placed = stored.iter().any(|stored| stored.form.needs_place());
+    let wanted = usize::from(placed);
+    if count(Form::File) != wanted || count(Form::Row) != wanted {
+        return malformed("rows have no place, or two");
+    }
+    Ok(())
+}
+
+/// A number of up to 128 bits as text.
+mod number {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(number: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(number)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A link's id as hex text.
+mod link_id {
+    use coffer_keys::LinkId;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(id: &Option<LinkId>, serializer: S) -> Result<S::Ok, S::Error> {
+        match id {
+            Some(id) => serializer.collect_str(id),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LinkId>, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map(Some)
+            .map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,456 @@
+//! Tables whose columns are stored under other protections than `tee`: written, opened, read; and what a host, or a wrong
+//! policy, could make of them.
+
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::array::*;
+use bytes::Bytes;
+use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
+use coffer_table::{
+    Error, FileReader, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, Target, VerifiedManifest,
+    WriteOptions, footer, open_table, parse_ddl, verify,
+};
+use parquet::arrow::{ProjectionMask, arrow_reader::*};
+
+const POLICY: &str = r#"
+[defaults]
+protection = "tee"
+[defaults.domains]
+decimal = ["-1000000.00", "1000000.00"]
+[tables.t.columns]
+id = { protection = ["det", "ope"], link = "id" }
+age = { protection = ["tee", "ope"], domain = [0, 150] }
+price = { protection = ["std", "ashe", "ore"], rows = 1e6 }
+name = { protection = ["tee", "ope", "det"], prefix = 4 }
+open = "plain"
+[tables.u.columns]
+id = { protection = "det", link = "id" }
+"#;
+const DDL: &str = "id BIGINT, age INT, price DECIMAL(12,2), name STRING, open DATE, secret DOUBLE";
+
+struct Owner {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    home: Home,
+    keyring: Keyring,
+    policy: Policy,
+}
+
+impl Owner {
+    fn new(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let home = Home::at(root.join("home"));
+        home.create().unwrap();
+        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let policy = Policy::parse(policy, &home.policy()).unwrap();
+        Self {
+            _folder: folder,
+            root,
+            home,
+            keyring,
+            policy,
+        }
+    }
+
+    fn begin(&self, name: &str, ddl: &str) -> Result<TableWrite, Error> {
+        let new = NewColumns {
+            columns: parse_ddl(ddl).unwrap(),
+            ..NewColumns::default()
+        };
+        let folder = self.root.join(name);
+        TableWrite::create(&self.home, &self.keyring, &self.policy, name, &folder, new)
+    }
+
+    fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
+        open_table(&self.home, &self.keyring, &self.policy, &Target::Name(name.into()))
+    }
+
+    /// Table `t`: two files, one with three row groups.
+    fn table(&self) -> VerifiedManifest {
+        let write = self.begin("t", DDL).unwrap();
+        let writer = write.writer(WriteOptions::default()).unwrap();
+        let mut first = writer.file().unwrap();
+        for from in [0, 100, 200] {
+            first.write(&rows(&write, from, 100)).unwrap();
+            first.end_row_group().unwrap();
+        }
+        let mut second = writer.file().unwrap();
+        second.write(&rows(&write, 300, 50)).unwrap();
+        let pins = vec![first.finish().unwrap().pin, second.finish().unwrap().pin];
+        write.publish(pins).unwrap()
+    }
+}
+
+/// Rows of [`DDL`], every seventh value NULL.
+fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
+    let numbers = || (from..from + count).map(|i| (i % 7 != 3).then_some(i));
+    let price = numbers().map(|i| i.map(|i| i128::from(i) * 101 - 5000));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter(numbers().map(|i| i.map(|i| i / 3)))),
+        Arc::new(Int32Array::from_iter(numbers().map(|i| i.map(|i| (i % 120) as i32)))),
+        Arc::new(
+            Decimal128Array::from_iter(price)
+                .with_precision_and_scale(12, 2)
+                .unwrap(),
+        ),
+        Arc::new(StringArray::from_iter(
+            numbers().map(|i| i.map(|i| format!("näme {}", i % 10))),
+        )),
+        Arc::new(Date32Array::from_iter(numbers().map(|i| i.map(|i| i as i32)))),
+        Arc::new(Float64Array::from_iter(numbers().map(|i| i.map(|i| i as f64 / -4.0)))),
+    ];
+    let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
+    RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
+}
+
+fn read(table: &VerifiedManifest) -> Result<RecordBatch, Error> {
+    let mut batches = Vec::new();
+    for pin in &table.manifest().files {
+        for batch in FileReader::open(table, pin)? {
+            batches.push(batch?);
+        }
+    }
+    Ok(arrow::compute::concat_batches(&Arc::new(table.manifest().schema()), &batches).unwrap())
+}
+
+fn stored<'a>(table: &'a VerifiedManifest, column: &str, form: Form) -> &'a StoredColumn {
+    let id = table.manifest().column(column).map_or(0, |column| column.id);
+    let found = |stored: &&StoredColumn| stored.column == id && stored.form == form;
+    table.manifest().stored.iter().find(found).unwrap()
+}
+
+fn file(table: &VerifiedManifest, at: usize) -> PathBuf {
+    table.file_path(&table.manifest().files[at])
+}
+
+fn footer(table: &VerifiedManifest, at: usize, keks: KekSet, columns: &[&str]) -> Result<OpenedFooter, Error> {
+    let pin = table.footer_pin(&table.manifest().files[at]);
+    let range = pin.range().unwrap();
+    let bytes = fs::read(file(table, at)).unwrap();
+    let tail = bytes[range.start as usize..range.end as usize].to_vec();
+    footer::open(Bytes::from(tail), &pin, &Arc::new(keks), columns)
+}
+
+/// Where a stored column's chunk lies in a file.
+fn chunk(table: &VerifiedManifest, at: usize, group: usize, name: &str) -> (u64, u64) {
+    let opened = footer(table, at, KekSet::new(), &[]).unwrap();
+    let group = opened.metadata().row_group(group);
+    let found = group
+        .columns()
+        .iter()
+        .find(|chunk| chunk.column_path().string() == name);
+    found.unwrap().byte_range()
+}
+
+fn write_at(path: &Path, at: u64, bytes: &[u8]) {
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(bytes, at).unwrap();
+}
+
+#[test]
+fn every_protection_comes_back() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let table = {
+        assert_eq!(table.manifest().rows(), 350);
+        owner.open("t").unwrap()
+    };
+    let whole = read(&table).unwrap();
+    let twin = owner.begin("twin", DDL).unwrap();
+    let wanted = rows(&twin, 0, 350);
+    assert_eq!(whole.columns(), wanted.columns());
+    let report = verify::verify(&table, true, |_| ()).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(report.rows_read, 350);
+
+    let forms: Vec<(u32, &str)> = table
+        .manifest()
+        .stored
+        .iter()
+        .map(|stored| (stored.column, stored.form.name()))
+        .collect();
+    let wanted = [
+        (1, "det"),
+        (1, "ope"),
+        (2, "tee"),
+        (2, "ope"),
+        (3, "std"),
+        (3, "ashe"),
+        (3, "ore"),
+        (4, "tee"),
+        (4, "ope"),
+        (4, "det"),
+        (5, "plain"),
+        (6, "tee"),
+        (0, "file"),
+        (0, "row"),
+    ];
+    assert_eq!(forms, wanted);
+    assert_eq!(table.manifest().column("price").unwrap().protection, "std+ashe+ore");
+    // The domain is the default one, in the column's own units.
+    let ashe = stored(&table, "price", Form::Ashe);
+    assert_eq!(ashe.domain.map(|domain| domain.max), Some(100_000_000));
+}
+
+#[test]
+fn names_values_and_keys_are_not_in_the_files() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let bytes = fs::read(file(&table, 0)).unwrap();
+    for text in ["secret", "price", "näme", "Spark", "ARROW"] {
+        let found = bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(!found, "{text}");
+    }
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}
+
+#[test]
+fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let (det, tee) = (
+        stored(&table, "id", Form::Det).name(),
+        stored(&table, "age", Form::Tee).name(),
+    );
+    let none = table.stored_keks([det.as_str()]).unwrap();
+    assert!(none.is_empty());
+    let opened = footer(&table, 0, none, &[&det]).unwrap();
+    assert!(!opened.all_keys());
+    assert!(matches!(
+        footer(&table, 0, KekSet::new(), &[&tee]),
+        Err(Error::ColumnKeyMissing(_))
+    ));
+    // The footer's key alone opens no column, and one column's key opens that one.
+    let keks = table.stored_keks([tee.as_str()]).unwrap();
+    assert_eq!(keks.len(), 2);
+    let opened = footer(&table, 0, keks, &[&tee]).unwrap();
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options).unwrap();
+    let builder =
+        ParquetRecordBatchReaderBuilder::new_with_metadata(fs::File::open(file(&table, 0)).unwrap(), metadata);
+    let mask = ProjectionMask::columns(builder.parquet_schema(), [tee.as_str()]);
+    let rows: usize = builder
+        .with_projection(mask)
+        .build()
+        .unwrap()
+        .map(|batch| batch.unwrap().num_rows())
+        .sum();
+    assert_eq!(rows, 300);
+    assert!(matches!(
+        footer(&table, 0, KekSet::new(), &["c99"]),
+        Err(Error::NoSuchColumn(_))
+    ));
+}
+
+#[test]
+fn statistics_show_order_where_order_shows_and_nothing_else() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let opened = footer(&table, 0, KekSet::new(), &[]).unwrap();
+    for (at, stored) in table.manifest().stored.iter().enumerate() {
+        let chunk = opened.metadata().row_group(0).column(at);
+        let shown = chunk.statistics().is_some_and(|found| found.min_bytes_opt().is_some());
+        assert_eq!(shown, matches!(stored.form, Form::Ope | Form::Plain), "{}", stored.form);
+        assert!(chunk.column_index_offset().is_none());
+        assert_eq!(chunk.crypto_metadata().is_some(), stored.form == Form::Tee);
+    }
+}
+
+#[test]
+fn links_make_equal_values_of_two_tables_equal() {
+    let owner = Owner::new(POLICY);
+    let t = owner.table();
+    let write = owner.begin("u", "id BIGINT").unwrap();
+    let writer = write.writer(WriteOptions::default()).unwrap();
+    let mut file = writer.file().unwrap();
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 2]));
+    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), vec![Arc::clone(&ids)]).unwrap())
+        .unwrap();
+    let u = write.publish(vec![file.finish().unwrap().pin]).unwrap();
+    let encrypted = |table: &VerifiedManifest| {
+        let codec = table.codec().unwrap();
+        let name = stored(table, "id", Form::Det).name();
+        codec.encrypt(codec.position(&name).unwrap(), &ids).unwrap()
+    };
+    assert_eq!(&encrypted(&t), &encrypted(&u));
+    assert_eq!(
+        stored(&t, "id", Form::Det).group(t.manifest().table),
+        stored(&u, "id", Form::Det).group(u.manifest().table)
+    );
+    assert_eq!(read(&owner.open("u").unwrap()).unwrap().column(0), &ids);
+    let links = Register::of(&owner.home, &owner.keyring).links().unwrap();
+    assert_eq!(links.len(), 1);
+    assert_eq!((links[0].name.as_str(), links[0].master.as_str()), ("id", "main"));
+
+    // A column of another type would never match.
+    let refused = owner.begin("u2", "id BIGINT");
+    drop(refused);
+    let other = Policy::parse(
+        "[tables.w.columns]\nid = { protection = \"det\", link = \"id\" }",
+        &owner.home.policy(),
+    )
+    .unwrap();
+    let new = NewColumns {
+        columns: parse_ddl("id INT").unwrap(),
+        ..NewColumns::default()
+    };
+    let refused = TableWrite::create(&owner.home, &owner.keyring, &other, "w", &owner.root.join("w"), new);
+    assert!(matches!(refused, Err(Error::LinkShape { .. })));
+    assert!(!owner.root.join("w").exists());
+}
+
+/// The one finding of a deep check.
+fn finding(table: &VerifiedManifest) -> Error {
+    let mut report = verify::verify(table, true, |_| ()).unwrap();
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    report.findings.remove(0).error
+}
+
+#[test]
+fn a_chunk_altered_or_swapped_is_found() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let path = file(&table, 0);
+    let whole = fs::read(&path).unwrap();
+    for (column, form) in [
+        ("id", Form::Det),
+        ("age", Form::Ope),
+        ("price", Form::Ashe),
+        ("price", Form::Std),
+        ("open", Form::Plain),
+    ] {
+        let name = stored(&table, column, form).name();
+        let (start, length) = chunk(&table, 0, 1, &name);
+        // One bit, in the last of its bytes.
+        let last = start + length - 1;
+        write_at(&path, last, &[whole[last as usize] ^ 1]);
+        assert!(matches!(finding(&table), Error::ChunkDigest), "{column} {form}");
+        fs::write(&path, &whole).unwrap();
+        // The same column of another row group, where it is as long.
+        let (other, other_length) = chunk(&table, 0, 2, &name);
+        if other_length == length {
+            let bytes = &whole[other as usize..(other + length) as usize];
+            write_at(&path, start, bytes);
+            assert!(matches!(finding(&table), Error::ChunkDigest), "{column} {form}");
+            fs::write(&path, &whole).unwrap();
+        }
+    }
+    // What is encrypted has no digest and needs none.
+    let tee = stored(&table, "age", Form::Tee).name();
+    let (start, length) = chunk(&table, 0, 1, &tee);
+    write_at(&path, start + length - 1, &[whole[(start + length - 1) as usize] ^ 1]);
+    assert!(matches!(finding(&table), Error::Parquet(_)));
+    fs::write(&path, &whole).unwrap();
+    assert!(verify::verify(&table, true, |_| ()).unwrap().is_sound());
+}
+
+#[test]
+fn a_footer_in_clear_is_the_pinned_one_or_none() {
+    let owner = Owner::new(POLICY);
+    let table = owner.table();
+    let pin = table.footer_pin(&table.manifest().files[0]);
+    let range = pin.range().unwrap();
+    let bytes = fs::read(file(&table, 0)).unwrap()[range.start as usize..].to_vec();
+    let open = |bytes: &[u8], pin: &footer::FooterPin| {
+        footer::open(Bytes::copy_from_slice(bytes), pin, &Arc::new(KekSet::new()), &[]).map(|_| ())
+    };
+    assert!(open(&bytes, &pin).is_ok());
+    for at in (0..bytes.len()).step_by(11) {
+        let mut altered = bytes.clone();
+        altered[at] ^= 4;
+        assert!(open(&altered, &pin).is_err(), "byte {at}");
+    }
+    // A table all of whose columns are encrypted never has one.
+    let clear = false;
+    assert!(matches!(
+        open(&bytes, &footer::FooterPin { clear, ..pin.clone() }),
+        Err(Error::FooterMagic)
+    ));
+    let rows = pin.rows + 1;
+    assert!(matches!(
+        open(&bytes, &footer::FooterPin { rows, ..pin }),
+        Err(Error::FooterRows { .. })
+    ));
+}
+
+#[test]
+fn a_manifest_without_a_digest_is_none() {
+    let owner = Owner::new(POLICY);
+    let write = owner.begin("t", DDL).unwrap();
+    let writer = write.writer(WriteOptions::default()).unwrap();
+    let mut file = writer.file().unwrap();
+    file.write(&rows(&write, 0, 10)).unwrap();
+    let mut pin = file.finish().unwrap().pin;
+    pin.chunks[0].pop();
+    let refused = write.publish(vec![pin]).err().unwrap();
+    assert!(refused.to_string().contains("one digest"), "{refused}");
+}
+
+#[test]
+fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
+    for (column, ddl, wanted) in [
+        ("{ protection = \"ope\" }", "a STRING", "only a prefix"),
+        (
+            "{ protection = \"ope\", domain = [\"a\", \"b\"] }",
+            "a DOUBLE",
+            "domain",
+        ),
+        (
+            "{ protection = \"ope\", domain = [0, 300] }",
+            "a TINYINT",
+            "\"300\" is not a tinyint",
+        ),
+        ("{ protection = \"ashe\", domain = [0, 9e2] }", "a INT", ""),
+        ("\"ashe\"", "a BIGINT", "sums of 2147483648 values could leave 63 bits"),
+        (
+            "{ protection = \"ashe\", domain = [0, 1000000], rows = 1e15 }",
+            "a BIGINT",
+            "could leave 63 bits",
+        ),
+        ("\"ashe\"", "a STRING", "ashe"),
+    ] {
+        let text = format!("[tables.t.columns]\na = {column}\n");
+        let Ok(_) = Policy::parse(&text, Path::new("policy.toml")) else {
+            assert!(wanted.is_empty(), "{text}");
+            continue;
+        };
+        let owner = Owner::new(&text);
+        let refused = owner.begin("t", ddl).err().unwrap();
+        assert!(refused.to_string().contains(wanted), "{text}: {refused}");
+        assert!(refused.hint().is_some());
+        assert!(!owner.root.join("t").exists());
+        assert!(Register::of(&owner.home, &owner.keyring).tables().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn values_outside_their_domain_and_rows_too_many_are_refused() {
+    let owner = Owner::new(
+        "[tables.t.columns]\na = { protection = \"ope\", domain = [0, 9] }\n[tables.s.columns]\na = { protection = \"ashe\", rows = 2 }",
+    );
+    let batch = |write: &TableWrite, values: Vec<i32>| {
+        let array: ArrayRef = Arc::new(Int32Array::from(values));
+        let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
+        RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), vec![array]).unwrap()
+    };
+    let write = owner.begin("t", "a INT").unwrap();
+    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    file.write(&batch(&write, vec![0, 10])).unwrap();
+    let refused = file.finish().err().unwrap();
+    assert!(refused.to_string().contains("above the column's domain"), "{refused}");
+
+    let write = owner.begin("s", "a INT").unwrap();
+    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    file.write(&batch(&write, vec![0, 1, 2])).unwrap();
+    let pin = file.finish().unwrap().pin;
+    assert!(matches!(
+        write.publish(vec![pin]),
+        Err(Error::SumRows { rows: 3, most: 2, .. })
+    ));
+}

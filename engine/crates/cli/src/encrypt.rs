@@ -11,8 +11,10 @@ use std::{
     time::Instant,
 };
 
-use coffer_keys::Policy;
-use coffer_table::{ColumnOrder, NewColumns, TableWrite, TableWriter, WriteOptions, WrittenFile};
+use coffer_keys::{Home, Keyring, Policy};
+use coffer_table::{
+    ColumnOrder, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, WriteOptions, WrittenFile,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -82,6 +84,10 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
         failure
     })?;
+    record_links(&home, &keyring, sealed.manifest()).map_err(|failure| {
+        eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
+        failure
+    })?;
     let manifest = sealed.manifest();
     if args.json {
         output::json(&json!({
@@ -111,6 +117,15 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
             ordered.join("`, `")
         );
         eprintln!("hint: --shuffle-rows mixes the rows of each row group; mixing all of them is up to the source");
+    }
+    Ok(())
+}
+
+/// Gives the policy the ids of the links that the table's columns are in.
+fn record_links(home: &Home, keyring: &Keyring, manifest: &Manifest) -> Result<(), Failure> {
+    let used = |link: &LinkRecord| manifest.stored.iter().any(|stored| stored.link == Some(link.id));
+    for link in Register::of(home, keyring).links()?.iter().filter(|link| used(link)) {
+        Policy::record_link(&home.policy(), &link.name, link.id, &link.master)?;
     }
     Ok(())
 }

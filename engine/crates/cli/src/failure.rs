@@ -76,7 +76,18 @@ impl From<TableError> for Failure {
             | TableError::ForeignTable { .. }
             | TableError::RegisterAltered(_)
             | TableError::ManifestKey => Exit::Keys,
-            TableError::Policy(_) | TableError::PolicyId { .. } | TableError::PolicyHasId { .. } => Exit::Policy,
+            TableError::Policy(_)
+            | TableError::PolicyId { .. }
+            | TableError::PolicyHasId { .. }
+            | TableError::Unfit { .. }
+            | TableError::Domain { .. }
+            | TableError::NotOpenable(_)
+            | TableError::SumRange { .. }
+            | TableError::SumRows { .. }
+            | TableError::PartitionedStored
+            | TableError::PolicyHasLink { .. }
+            | TableError::PolicyLink { .. }
+            | TableError::LinkShape { .. } => Exit::Policy,
             TableError::Io { .. } => Exit::Io,
             TableError::NameTaken(_)
             | TableError::FolderTaken(_)

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use coffer_table::{Envelope, MANIFEST_FOLDER, Target, VerifiedManifest};
+use coffer_table::{Envelope, MANIFEST_FOLDER, Manifest, StoredColumn, Target, VerifiedManifest};
 use serde_json::json;
 
 use crate::{
@@ -86,7 +86,12 @@ fn names(folder: &Path) -> std::io::Result<Vec<(String, u64)>> {
 fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
     let manifest = table.manifest();
     let bytes = manifest.column_bytes();
-    let kek_id = |name: &str| table.kek_id(name).map(|id| id.to_string()).map_err(Failure::from);
+    let kek_id = |name: &str| {
+        let id = table.kek_id(name).map_err(Failure::from)?;
+        Ok::<_, Failure>(id.map(|id| id.to_string()))
+    };
+    let in_files = manifest.file_column_bytes();
+    let stored = || manifest.stored.iter().zip(&in_files);
     if as_json {
         let mut columns = Vec::new();
         for (column, bytes) in manifest.columns.iter().zip(&bytes) {
@@ -95,6 +100,12 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
                 "protection": column.protection, "kek_id": kek_id(&column.name)?, "bytes": bytes,
             }));
         }
+        let stored = stored().map(|(stored, bytes)| {
+            json!({
+                "name": stored.name(), "column": column_name(manifest, stored), "form": stored.form.name(),
+                "type": stored.kind.to_string(), "link": stored.link.map(|link| link.to_string()), "bytes": bytes,
+            })
+        });
         let files = manifest.files.iter().map(|file| {
             json!({ "path": file.path, "size": file.size, "rows": file.rows, "row_groups": file.row_groups.len() })
         });
@@ -108,6 +119,7 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
             "rows": manifest.rows(),
             "bytes": manifest.bytes(),
             "columns": columns,
+            "stored": stored.collect::<Vec<_>>(),
             "files": files.collect::<Vec<_>>(),
         }));
         return Ok(());
@@ -131,9 +143,33 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
             if column.nullable { "yes" } else { "no" }.to_owned(),
             column.protection.clone(),
             output::size(*bytes),
-            kek_id(&column.name)?,
+            kek_id(&column.name)?.unwrap_or_default(),
+        ]);
+    }
+    print!("{}", output::table(&rows));
+    if manifest.stored.is_empty() {
+        return Ok(());
+    }
+    println!();
+    let mut rows = vec![
+        ["in the files", "of column", "as", "type", "stored"]
+            .map(String::from)
+            .to_vec(),
+    ];
+    for (stored, bytes) in stored() {
+        rows.push(vec![
+            stored.name(),
+            column_name(manifest, stored).unwrap_or_default().to_owned(),
+            stored.form.name().to_owned(),
+            stored.kind.to_string(),
+            output::size(*bytes),
         ]);
     }
     print!("{}", output::table(&rows));
     Ok(())
+}
+
+fn column_name<'a>(manifest: &'a Manifest, stored: &StoredColumn) -> Option<&'a str> {
+    let column = manifest.columns.iter().find(|column| column.id == stored.column)?;
+    Some(&column.name)
 }

@@ -225,10 +225,62 @@ fn sources_that_cannot_be_held_are_refused_by_name() {
     );
     owner.write(
         "home/policy.toml",
-        &format!("{policy}\n[tables.sealed.columns]\ntext = \"det\"\n"),
+        &format!("{policy}\n[tables.sealed.columns]\ntext = \"ashe\"\n"),
     );
-    assert!(owner.fails(4, &["encrypt", "in.parquet", "sealed"]).contains("det"));
+    golden(
+        &owner,
+        "protection_unfit.txt",
+        &owner.fails(4, &["encrypt", "in.parquet", "sealed"]),
+    );
+    owner.write(
+        "home/policy.toml",
+        &format!("{policy}\n[tables.sealed.columns]\nid = {{ protection = \"ope\", domain = [0, 8] }}\n"),
+    );
+    golden(
+        &owner,
+        "value_outside.txt",
+        &owner.fails(1, &["encrypt", "in.parquet", "sealed"]),
+    );
     assert!(!owner.path("sealed").exists());
+}
+
+#[test]
+fn columns_of_several_protections_go_round() {
+    let owner = Owner::new();
+    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let columns = "[tables.sealed.columns]\n\
+        id = { protection = [\"ope\", \"ashe\"], domain = [0, 1000000], rows = 1e9 }\n\
+        text = { protection = [\"tee\", \"det\"], link = \"words\" }\n";
+    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    let batch = owner.rows("in.parquet", 120_000);
+    owner.ok(&["encrypt", "in.parquet", "sealed", "--threads", "2"]);
+    let shown = owner.json(&["inspect", "--json", "sealed"]);
+    assert_eq!(shown["columns"][0]["protection"], "ope+ashe");
+    assert_eq!(shown["columns"][0]["kek_id"], serde_json::Value::Null);
+    let forms: Vec<&str> = shown["stored"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|stored| stored["form"].as_str().unwrap())
+        .collect();
+    assert_eq!(forms, ["ope", "ashe", "tee", "det", "file", "row"]);
+    let text = owner.ok(&["inspect", "sealed"]);
+    assert!(text.contains("in the files  of column  as    type"), "{text}");
+    // The link's id is in the policy now, and in the manifest.
+    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let link = shown["stored"][3]["link"].as_str().unwrap();
+    assert!(policy.contains(&format!("[links.words]\nid = \"{link}\"")), "{policy}");
+    owner.ok(&["decrypt", "sealed", "out.parquet"]);
+    assert_eq!(read(&owner.path("out.parquet")), batch);
+    assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
+    let keks = owner.json(&["keys", "export-keks", "--table", "sealed"]);
+    assert_eq!(keks["keks"].as_object().unwrap().len(), 2);
+    // Another table of the link, later.
+    let columns = "[tables.other.columns]\ntext = { protection = \"det\", link = \"words\" }\n";
+    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    owner.ok(&["encrypt", "in.parquet", "other", "--shuffle-rows"]);
+    let other = owner.json(&["inspect", "--json", "other"]);
+    assert_eq!(other["stored"][1]["link"], link);
 }
 
 #[test]

@@ -219,6 +219,17 @@ pub enum ClientError {
     /// A column of a new table has a type that no sealed table can hold.
     #[error("column `{0}` has a type that a sealed table cannot hold")]
     ColumnType(String),
+    /// Engines write columns that are `tee` only: the keys of other protections stay here.
+    #[error("table `{0}` has columns that are stored under other protections than \"tee\", which Spark does not write")]
+    HostReadable(String),
+    /// A literal that cannot be compared with a stored column.
+    #[error("a literal cannot be encrypted for `{stored}`: {reason}")]
+    Literal {
+        /// The stored column.
+        stored: String,
+        /// Why.
+        reason: String,
+    },
     /// What an engine says that it wrote cannot be so.
     #[error("a written file cannot be published: {0}")]
     WrittenFile(&'static str),
@@ -274,6 +285,8 @@ impl ClientError {
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
             Self::ColumnType(_) => "column_type",
+            Self::Literal { .. } => "literal",
+            Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
             Self::WrittenFile(_) => "written_file",
             Self::AnswerTooLong => "answer_too_long",
             Self::Panicked => "internal",
@@ -317,6 +330,9 @@ impl ClientError {
             Self::SessionUnknown => "the query's session has ended: run the query again",
             Self::WriteUnknown(_) => "run the command again",
             Self::ColumnType(_) => "cast it to a flat type: no nested types, intervals, times of day or VOID",
+            Self::HostReadable(_) => {
+                "write the rows to plain Parquet at home and seal them with coffer encrypt; or let the policy store these columns as \"tee\""
+            }
             Self::AnswerTooLong => "read the result in parts, or write it to a table",
             _ => "",
         };
@@ -348,6 +364,12 @@ fn table_hint(error: &coffer_table::Error) -> &'static str {
         Error::PartitionType(_) => return "use booleans, whole numbers, decimals, strings, dates or timestamps",
         Error::FileMissing(_) | Error::FileSize { .. } => {
             return "engines, driver and readers must see the same storage at the same path; if they do, run coffer verify";
+        }
+        Error::Domain { .. } | Error::LinkShape { .. } | Error::NotOpenable(_) | Error::PartitionedStored => {
+            return "the policy says how columns are stored; docs/reference/policy.md has what each protection takes";
+        }
+        Error::Scheme { .. } | Error::Stale { .. } => {
+            return "coffer verify --deep tells whether the stored values are those that were written";
         }
         _ => {}
     }

@@ -135,6 +135,10 @@ impl Service {
                 ClientMessage::MetricsOpened,
                 &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
             ),
+            ClientMessage::EncryptLiterals => reply(
+                ClientMessage::LiteralsEncrypted,
+                &self.encrypt_literals(&decode(message, "ENCRYPT_LITERALS")?)?,
+            ),
             ClientMessage::DescribeFragment => reply(
                 ClientMessage::FragmentDescribed,
                 &describe(&decode(message, "DESCRIBE_FRAGMENT")?)?,

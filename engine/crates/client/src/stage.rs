@@ -34,6 +34,8 @@ struct Source {
     table: std::sync::Arc<Opened>,
     keks: KekSet,
     ids: Vec<KekId>,
+    /// That the scan reads.
+    columns: Vec<String>,
     /// The side of a Cartesian product that it lies below.
     side: u32,
 }
@@ -150,7 +152,14 @@ impl Service {
             let keks = table.keks(columns)?;
             let ids = keks.iter().map(coffer_keys::Kek::id).collect();
             let side = asked.side;
-            let source = Source { table, keks, ids, side };
+            let read = scan.schema.iter().flat_map(|schema| &schema.fields);
+            let source = Source {
+                table,
+                keks,
+                ids,
+                columns: read.map(|field| field.name.clone()).collect(),
+                side,
+            };
             if sources.insert(asked.scan_id, source).is_some() {
                 return Err(wrong(stage, "a scan that is named twice"));
             }
@@ -398,15 +407,12 @@ fn descriptor(
         let source = sources
             .get(&slice.scan_id)
             .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;
-        let file = source.table.file(slice.file).ok_or(wrong(
+        let groups = slice.first_row_group..slice.end_row_group;
+        let read = source.table.slice(slice.file, groups, &source.columns).ok_or(wrong(
             request.stage,
             "a file that the table does not have, or whose name is no text",
         ))?;
-        scans.entry(slice.scan_id).or_default().push(FileSlice {
-            first_row_group: slice.first_row_group,
-            end_row_group: slice.end_row_group,
-            ..file
-        });
+        scans.entry(slice.scan_id).or_default().push(read);
     }
     let inputs = task
         .rectangles

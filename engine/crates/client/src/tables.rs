@@ -1,17 +1,19 @@
 //! Tables, as Spark's planner sees them. Every open pins one version under a handle.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use coffer_keys::{KekSet, Policy, TableId};
 use coffer_proto::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
-        FileSlice, OpenTable, TableInfo,
+        FileSlice, OpenTable, StoredColumn, TableInfo,
+        file_slice::ClearColumn,
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
 use coffer_table::{
-    Column, Lease, PlainTable, RowGroupPin, SparkType, Target, Use, VerifiedManifest, is_absent, open_table,
+    Column, Digest, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType, Target, Use, VerifiedManifest,
+    is_absent, open_table,
 };
 
 use crate::{ClientError, Service};
@@ -24,9 +26,12 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// A column's type.
+    /// The type of one of the files' columns: of a table with stored columns, of a stored one.
     pub(crate) fn column(&self, name: &str) -> Option<SparkType> {
         match self {
+            Self::Sealed(table) if !table.manifest().stored.is_empty() => {
+                table.manifest().stored_column(name).map(|stored| stored.kind)
+            }
             Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind),
             Self::Plain(table) => table
                 .columns
@@ -36,10 +41,10 @@ impl Opened {
         }
     }
 
-    /// The KEKs that reading these columns takes.
+    /// The KEKs that reading these of the files' columns takes.
     pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
         match self {
-            Self::Sealed(table) => Ok(table.keks(columns)?),
+            Self::Sealed(table) => Ok(table.stored_keks(columns)?),
             Self::Plain(_) => Ok(KekSet::new()),
         }
     }
@@ -62,9 +67,11 @@ impl Opened {
         }
     }
 
-    /// A whole file, as engines are told of it; none if there is no such file, or its path is no text.
-    pub(crate) fn file(&self, file: u32) -> Option<FileSlice> {
+    /// Row groups of a file, as engines are told of them to read these columns; none if there is no such file, or its path is no
+    /// text.
+    pub(crate) fn slice(&self, file: u32, groups: Range<u32>, columns: &[String]) -> Option<FileSlice> {
         let file = usize::try_from(file).ok()?;
+        let (first_row_group, end_row_group) = (groups.start, groups.end);
         match self {
             Self::Sealed(table) => {
                 let file = table.manifest().files.get(file)?;
@@ -75,8 +82,12 @@ impl Opened {
                     aad_prefix: file.aad_prefix.clone().into(),
                     footer_length: file.footer_length,
                     footer_sha256: file.footer_sha256.as_bytes().to_vec().into(),
+                    first_row_group,
+                    end_row_group,
                     table: table.manifest().table.as_bytes().to_vec().into(),
-                    ..FileSlice::default()
+                    plain: false,
+                    clear: !table.manifest().stored.is_empty(),
+                    clear_columns: clear_columns(table.manifest(), file, &groups, columns)?,
                 })
             }
             Self::Plain(table) => {
@@ -87,6 +98,8 @@ impl Opened {
                     rows: file.pin.rows,
                     footer_length: file.pin.footer_length,
                     footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
+                    first_row_group,
+                    end_row_group,
                     plain: true,
                     ..FileSlice::default()
                 })
@@ -102,6 +115,32 @@ impl Opened {
             _ => false,
         }
     }
+}
+
+/// Of the columns those that lie unencrypted, with the digests of their chunks.
+fn clear_columns(
+    manifest: &Manifest,
+    file: &FilePin,
+    groups: &Range<u32>,
+    columns: &[String],
+) -> Option<Vec<ClearColumn>> {
+    let groups = usize::try_from(groups.start).ok()?..usize::try_from(groups.end).ok()?;
+    let chunks = match manifest.stored.is_empty() {
+        true => return Some(Vec::new()),
+        false => file.chunks.get(groups)?,
+    };
+    let clear = manifest.stored.iter().filter(|stored| stored.form.is_clear());
+    clear
+        .enumerate()
+        .filter(|(_, stored)| columns.contains(&stored.name()))
+        .map(|(at, stored)| {
+            let digest = |group: &Vec<Digest>| Some(group.get(at)?.as_bytes().to_vec().into());
+            Some(ClearColumn {
+                name: stored.name(),
+                chunks: chunks.iter().map(digest).collect::<Option<_>>()?,
+            })
+        })
+        .collect()
 }
 
 impl Service {
@@ -189,7 +228,9 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         .map(|(column, bytes)| {
             Ok(ColumnInfo {
                 protection: column.protection.clone(),
-                kek_id: table.kek_id(&column.name)?.to_string(),
+                kek_id: table
+                    .kek_id(&column.name)?
+                    .map_or_else(String::new, |id| id.to_string()),
                 bytes,
             })
         })
@@ -210,8 +251,26 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         path: table.folder().display().to_string(),
         partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
         unverified: false,
-        stored: Vec::new(),
+        stored: stored(manifest)?,
     })
+}
+
+fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
+    let bytes = manifest.file_column_bytes();
+    let describe = |(stored, bytes): (&coffer_table::StoredColumn, u64)| {
+        let column = manifest.columns.iter().position(|column| column.id == stored.column);
+        Ok(StoredColumn {
+            name: stored.name(),
+            column: u32::try_from(column.unwrap_or_default()).map_err(|_| ClientError::AnswerTooLong)?,
+            protection: stored.form.name().to_owned(),
+            r#type: Some(data_type(stored.kind)),
+            nullable: stored.nullable,
+            bytes,
+            link: stored.group(manifest.table),
+            prefix: stored.prefix.is_some(),
+        })
+    };
+    manifest.stored.iter().zip(bytes).map(describe).collect()
 }
 
 fn describe_plain(table: &PlainTable) -> TableInfo {

@@ -69,6 +69,9 @@ impl Service {
                 TableWrite::next(&self.home, &self.keyring, &policy, parent, change)?
             }
         };
+        if !write.stored().is_empty() {
+            return Err(ClientError::HostReadable(write.name().to_owned()));
+        }
         let name = |at: &usize| write.columns().get(*at).map(|column| column.name.clone());
         let mut begun = WriteBegun {
             write: 0,
@@ -95,6 +98,10 @@ impl Service {
             name => name,
         };
         let new = new_columns(request)?;
+        // Before anything of the table is made.
+        if new.is_host_readable(policy, name) {
+            return Err(ClientError::HostReadable(name.to_owned()));
+        }
         Ok(TableWrite::create(
             &self.home,
             &self.keyring,
@@ -347,6 +354,7 @@ fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
             })
             .collect(),
         column_bytes: file.column_bytes.clone(),
+        chunks: Vec::new(),
         partition: file.partition.iter().map(|value| value.value.clone()).collect(),
     })
 }

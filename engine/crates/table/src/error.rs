@@ -259,7 +259,15 @@ pub enum Error {
         /// Which.
         form: crate::Form,
     },
-    /// A scheme refused.
+    /// A protection that a column cannot have.
+    #[error("column `{column}`: {source}")]
+    Unfit {
+        /// The column.
+        column: String,
+        /// Why.
+        source: coffer_schemes::SchemeError,
+    },
+    /// A scheme refused values.
     #[error("column `{column}`: {source}")]
     Scheme {
         /// The column.
@@ -278,8 +286,11 @@ pub enum Error {
     /// A column that could be encrypted but not opened again.
     #[error("column `{0}` could not be opened again: what is stored of it has only a prefix of each value")]
     NotOpenable(String),
+    /// A sum of a whole number's column is no BIGINT.
+    #[error("a sum of column `{0}` is beyond BIGINT")]
+    SumOverflow(String),
     /// Sums of a column could overflow.
-    #[error("column `{column}`: sums of {rows} values could leave 63 bits")]
+    #[error("column `{column}`: sums of {rows} values could leave 64 bits")]
     SumRange {
         /// The column.
         column: String,
@@ -441,9 +452,10 @@ impl Error {
                 "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy"
             }
             Error::ChangedWhileWriting(_) => "somebody else writes there: encrypt to another place",
-            Error::Scheme { .. } => {
-                "the policy says how the column is stored; docs/reference/policy.md has what each protection takes"
+            Error::Unfit { .. } => {
+                "give it another protection, or a `domain`: docs/reference/policy.md has what each takes"
             }
+            Error::Scheme { .. } => "the policy says how the column is stored, and within which domain",
             Error::Domain { .. } => {
                 "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], [\"1992-01-01\", \"1998-12-31\"]"
             }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy};
@@ -45,6 +45,7 @@ pub struct VerifiedManifest {
     hash: Digest,
     key: Arc<TableKey>,
     links: Arc<LinkKeys>,
+    codec: Arc<OnceLock<Codec>>,
 }
 
 impl VerifiedManifest {
@@ -63,6 +64,7 @@ impl VerifiedManifest {
             hash,
             key,
             links,
+            codec: Arc::default(),
         }
     }
 
@@ -100,7 +102,11 @@ impl VerifiedManifest {
 
     /// Opens and makes values of the table's stored columns.
     pub fn codec(&self) -> Result<Codec, Error> {
-        Codec::new(&self.key, &self.links, &self.manifest.columns, &self.manifest.stored)
+        if let Some(codec) = self.codec.get() {
+            return Ok(codec.clone());
+        }
+        let codec = Codec::new(&self.key, &self.links, &self.manifest.columns, &self.manifest.stored)?;
+        Ok(self.codec.get_or_init(|| codec).clone())
     }
 
     pub(crate) fn record(&self) -> &TableRecord {
@@ -122,13 +128,15 @@ impl VerifiedManifest {
         FooterPin::of(self.manifest.table, file, !self.manifest.stored.is_empty())
     }
 
-    /// The KEK id of a column.
-    pub fn kek_id(&self, column: &str) -> Result<KekId, Error> {
+    /// The KEK id of a column; none of one that Parquet does not encrypt.
+    pub fn kek_id(&self, column: &str) -> Result<Option<KekId>, Error> {
         let column = self
             .manifest
             .column(column)
             .ok_or_else(|| Error::NoSuchColumn(column.to_owned()))?;
-        Ok(KekId::column(self.manifest.table, column.id()))
+        let stored = &self.manifest.stored;
+        let sealed = stored.is_empty() || stored.iter().any(|stored| stored.id == column.id);
+        Ok(sealed.then(|| KekId::column(self.manifest.table, column.id())))
     }
 
     /// The KEKs that reading these columns of the files takes: theirs and the footer's. Those that lie unencrypted take none.

@@ -27,6 +27,18 @@ pub struct NewColumns {
     pub partitioned_by: Vec<String>,
 }
 
+impl NewColumns {
+    /// Whether the policy stores columns of a new table of this name under other protections than `tee`, the values of its
+    /// partition columns aside.
+    pub fn is_host_readable(&self, policy: &Policy, name: &str) -> bool {
+        let names = self.columns.iter().map(|(name, _, _)| name.as_str());
+        stored::is_needed(
+            &rules(policy, name),
+            names.filter(|name| !self.partitioned_by.iter().any(|partition| partition == name)),
+        )
+    }
+}
+
 /// How the next version of a table differs from the one before.
 #[derive(Debug, Clone)]
 pub enum Change {

@@ -243,7 +243,7 @@ impl TableWriter {
     /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
     fn stored_properties(&self, codec: &Codec, aad_prefix: &[u8; FILE_ID]) -> Result<WriterProperties, Error> {
         let mut builder = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
+            .set_compression(Compression::LZ4_RAW)
             .set_statistics_enabled(EnabledStatistics::None)
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
         let mut keys = Vec::new();

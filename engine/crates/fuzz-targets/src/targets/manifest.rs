@@ -75,6 +75,7 @@ fn written() -> Vec<u8> {
         footer_sha256: Digest::of(b"x"),
         row_groups: vec![RowGroupPin { rows: 1, bytes: 1 }],
         column_bytes: vec![1, 0],
+        chunks: vec![],
         partition: vec![],
     });
     manifest.seal("main", &TABLE_KEY).unwrap()

@@ -88,7 +88,7 @@ fn sealed(input: &[u8]) -> Outcome {
         first_row_group: 0,
         end_row_group: 2,
         table: TABLE_KEY.table().as_bytes().to_vec().into(),
-        plain: false,
+        ..FileSlice::default()
     };
     own_fault(task(&scanning(vec![slice], fragment::schema(), &keks()), &[]))
 }

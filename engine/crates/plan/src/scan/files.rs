@@ -14,7 +14,7 @@ use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
 
 use super::{
     footers::{Footer, Pin},
-    reader::{SealedFile, read_range},
+    reader::{Chunk, Kind, SealedFile, read_range},
 };
 use crate::io::ScanFiles;
 
@@ -22,6 +22,8 @@ pub(super) struct OpenedFiles {
     pub(super) files: Vec<PartitionedFile>,
     /// Whether the keys of all columns of all files are held.
     pub(super) all_keys: bool,
+    /// Whether columns of some file may lie unencrypted.
+    pub(super) clear: bool,
 }
 
 /// Opens the footers of all slices, checked for reading the columns of `schema`.
@@ -29,6 +31,7 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
     let mut opened = OpenedFiles {
         files: Vec::with_capacity(task.slices.len()),
         all_keys: true,
+        clear: task.slices.iter().any(|slice| slice.clear),
     };
     for slice in &task.slices {
         let path = location(&slice.path)?;
@@ -60,8 +63,43 @@ fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFil
             path,
             size,
             metadata: Arc::clone(metadata),
-            plain: slice.plain,
+            kind: kind(slice, metadata)?,
         }))
+}
+
+/// What the bytes of a file are, by its slice.
+fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
+    if slice.plain {
+        return Ok(Kind::Plain);
+    }
+    if !slice.clear {
+        return Ok(Kind::Sealed);
+    }
+    let groups = row_groups(slice, metadata)?;
+    let mut chunks = Vec::new();
+    for (group, number) in metadata.row_groups().iter().zip(0_usize..) {
+        for chunk in group.columns() {
+            let sealed = chunk.crypto_metadata().is_some();
+            let name = chunk.column_path().string();
+            let clear = slice.clear_columns.iter().find(|column| column.name == name);
+            let digest = clear
+                .zip(number.checked_sub(groups.start))
+                .and_then(|(column, at)| column.chunks.get(at));
+            let (start, length) = chunk.byte_range();
+            chunks.push(Chunk {
+                range: start..start.saturating_add(length),
+                digest: match digest {
+                    // What the descriptor says is unencrypted is nothing else.
+                    Some(_) if sealed => return exec_err!("column {name} is encrypted where it should not be"),
+                    Some(digest) => Some(Digest::try_from(digest.as_ref()).map_err(external)?),
+                    None => None,
+                },
+                sealed,
+            });
+        }
+    }
+    chunks.sort_by_key(|chunk| chunk.range.start);
+    Ok(Kind::Stored(chunks.into()))
 }
 
 pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
@@ -94,6 +132,7 @@ fn pin(slice: &FileSlice) -> Result<Pin> {
         aad_prefix: slice.aad_prefix.to_vec(),
         footer_length: slice.footer_length,
         footer_sha256,
+        clear: slice.clear,
     }))
 }
 

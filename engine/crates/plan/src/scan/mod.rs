@@ -125,8 +125,9 @@ async fn open(
     // Only unverified inputs have INT96: instants, which Spark holds in microseconds.
     options.global.coerce_int96 = Some("us".to_owned());
     options.global.coerce_int96_tz = Some("UTC".to_owned());
-    // The index of a column is sealed with the column's key, and the reader loads all columns' or none.
-    options.global.enable_page_index = prunes && pushed.is_some() && opened.all_keys;
+    // The index of a column is sealed with the column's key, and the reader loads all columns' or none. Where columns lie
+    // unencrypted their chunks are read whole.
+    options.global.enable_page_index = prunes && pushed.is_some() && opened.all_keys && !opened.clear;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
     if let Some(pushed) = pushed.as_ref().filter(|_| prunes) {
         source = source.with_predicate(Arc::clone(pushed));

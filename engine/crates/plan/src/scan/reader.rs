@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_table::lengths;
+use coffer_table::{Digest, lengths};
 use datafusion_common::{Result, exec_err, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
@@ -32,25 +32,48 @@ pub(super) struct SealedFile {
     pub(super) path: Path,
     pub(super) size: u64,
     pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) kind: Kind,
+}
+
+/// What the bytes of a file are.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Encrypted modules.
+    Sealed,
     /// An unverified input, nothing of which is encrypted.
-    pub(super) plain: bool,
+    Plain,
+    /// Of a table with stored columns: these column chunks, in order.
+    Stored(Arc<[Chunk]>),
+}
+
+/// One column chunk of a file with stored columns.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) range: Range<u64>,
+    /// Of one that lies unencrypted and may be read.
+    pub(super) digest: Option<Digest>,
+    pub(super) sealed: bool,
 }
 
 impl SealedFile {
     /// Looks at pages before the `parquet` crate allocates by what they say.
-    fn check_pages(&self, bytes: &[u8]) -> parquet::errors::Result<()> {
-        if self.plain || coffer_sealing::UNSEALED {
-            lengths::check_pages(bytes)
-        } else {
-            lengths::check_modules(bytes)
+    fn check_pages(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
+        match &self.kind {
+            Kind::Stored(chunks) => check_stored(chunks, range, bytes),
+            Kind::Plain => lengths::check_pages(bytes),
+            Kind::Sealed if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+            Kind::Sealed => lengths::check_modules(bytes),
         }
         .map_err(refused)
     }
 
     /// The same for a range with page indexes.
     fn check_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
-        if !self.plain && !coffer_sealing::UNSEALED {
-            return lengths::check_modules(bytes).map_err(refused);
+        match &self.kind {
+            // Nobody asks for them: what lies unencrypted there has no digest.
+            Kind::Stored(_) => return Err(refused(coffer_table::Error::ChunkDigest)),
+            Kind::Sealed if !coffer_sealing::UNSEALED => return lengths::check_modules(bytes).map_err(refused),
+            Kind::Sealed | Kind::Plain => {}
         }
         for chunk in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
             let (offset, length) = (chunk.column_index_offset(), chunk.column_index_length());
@@ -63,6 +86,24 @@ impl SealedFile {
             }
         }
         Ok(())
+    }
+}
+
+/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
+fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+    let after = chunks.partition_point(|chunk| chunk.range.start <= range.start);
+    let chunk = after.checked_sub(1).and_then(|at| chunks.get(at));
+    let chunk = chunk.filter(|chunk| range.end <= chunk.range.end);
+    match chunk {
+        Some(Chunk { sealed: true, .. }) => lengths::check_modules(bytes),
+        Some(Chunk {
+            range: whole,
+            digest: Some(digest),
+            ..
+        }) if whole == range => lengths::check_clear_chunk(bytes, digest),
+        // The unsealed build encrypts no column.
+        Some(Chunk { digest: None, .. }) if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+        _ => Err(coffer_table::Error::ChunkDigest),
     }
 }
 
@@ -180,7 +221,7 @@ impl AsyncFileReader for SealedReader {
                     return Err(ParquetError::EOF("storage gave fewer bytes than a page has".to_owned()));
                 }
                 self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
-                self.file.check_pages(bytes)?;
+                self.file.check_pages(range, bytes)?;
             }
             Ok(read)
         }

@@ -9,4 +9,5 @@ mod operators;
 mod partitioning;
 mod samples;
 mod scan;
+mod stored;
 mod support;

@@ -119,7 +119,7 @@ impl Table {
             first_row_group: first,
             end_row_group: end,
             table: self.key.table().as_bytes().to_vec().into(),
-            plain: false,
+            ..FileSlice::default()
         }
     }
 

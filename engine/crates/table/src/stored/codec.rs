@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, RecordBatchOptions},
+    array::{ArrayRef, BinaryArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions},
     datatypes::{Schema, SchemaRef},
 };
 use coffer_keys::{LinkId, LinkKey, Protection, TableKey};
 use coffer_schemes::{
-    Ashe, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Scheme, SchemeKey, Standard, Tee,
+    Ashe, AsheSum, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Scheme, SchemeKey, Standard, Tee,
 };
 
 use super::{FILE_ID, Form, StoredColumn};
-use crate::{Column, Error};
+use crate::{Column, Error, SparkType};
 
 /// The keys of the links that a table's columns are in.
 pub type LinkKeys = BTreeMap<LinkId, LinkKey>;
@@ -24,6 +24,8 @@ pub struct Codec {
     stored: Arc<[StoredColumn]>,
     /// One for each stored column that is a column's.
     schemes: Arc<[Option<Arc<dyn Scheme>>]>,
+    /// Those among them whose sums open.
+    sums: Arc<[Option<Arc<Ashe>>]>,
     schema: SchemaRef,
     logical_schema: SchemaRef,
 }
@@ -35,20 +37,28 @@ impl Codec {
         columns: &[Column],
         stored: &[StoredColumn],
     ) -> Result<Self, Error> {
-        let schemes = stored
-            .iter()
-            .map(|stored| {
-                let Some(column) = columns.iter().find(|column| column.id == stored.column) else {
-                    return Ok(None);
-                };
-                scheme(key, links, column, stored).map(Some)
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
+        let mut schemes = Vec::with_capacity(stored.len());
+        let mut sums = Vec::with_capacity(stored.len());
+        for stored in stored {
+            let column = columns.iter().find(|column| column.id == stored.column);
+            let (scheme, sum) = match column {
+                None => (None, None),
+                Some(column) if stored.form == Form::Ashe => {
+                    let (key, spec) = parts(key, links, column, stored, Protection::Ashe)?;
+                    let sum = Arc::new(Ashe::new(&key, &spec).map_err(of_column(column))?);
+                    (Some(Arc::clone(&sum) as Arc<dyn Scheme>), Some(sum))
+                }
+                Some(column) => (Some(scheme(key, links, column, stored)?), None),
+            };
+            schemes.push(scheme);
+            sums.push(sum);
+        }
         let fields: Vec<_> = stored.iter().map(StoredColumn::field).collect();
         Ok(Self {
             columns: columns.into(),
             stored: stored.into(),
             schemes: schemes.into(),
+            sums: sums.into(),
             schema: Arc::new(Schema::new(fields)),
             logical_schema: Arc::new(Schema::new(columns.iter().map(Column::field).collect::<Vec<_>>())),
         })
@@ -157,6 +167,34 @@ impl Codec {
         scheme.encrypt(values, Place::Anywhere).map_err(of_column(column))
     }
 
+    /// Sums over a stored column, opened, in the type that Spark gives to a sum of the column: BIGINT, or a decimal of ten
+    /// digits more. A sum of no row is NULL, as is a NULL state.
+    pub fn open_sums(&self, at: usize, states: &BinaryArray) -> Result<ArrayRef, Error> {
+        let (stored, _, column) = self.parts(at)?;
+        let ashe = self.sums.get(at).and_then(Option::as_ref);
+        let ashe = ashe.ok_or_else(|| Error::NoSuchColumn(stored.name()))?;
+        let sum = |state: Option<&[u8]>| match state {
+            None => Ok(None),
+            Some(state) => {
+                let opened = AsheSum::decode(state).and_then(|state| ashe.open_sum(&state));
+                Ok(opened.map_err(of_column(column))?.map(|opened| opened.sum))
+            }
+        };
+        let sums = states.iter().map(sum).collect::<Result<Vec<Option<i128>>, Error>>()?;
+        let SparkType::Decimal { precision, scale } = column.kind else {
+            let narrow = |sum: Option<i128>| sum.map(i64::try_from).transpose();
+            let sums = sums.into_iter().map(narrow).collect::<Result<Vec<_>, _>>();
+            return Ok(Arc::new(Int64Array::from(
+                sums.map_err(|_| Error::SumOverflow(column.name.clone()))?,
+            )));
+        };
+        let kind = SparkType::Decimal {
+            precision: precision.saturating_add(10).min(38),
+            scale,
+        };
+        Ok(Arc::new(Decimal128Array::from(sums).with_data_type(kind.to_arrow())))
+    }
+
     fn parts(&self, at: usize) -> Result<(&StoredColumn, &Arc<dyn Scheme>, &Column), Error> {
         let stored = self.stored.get(at);
         let column = stored.and_then(|stored| self.column_of(stored));
@@ -193,6 +231,27 @@ pub(super) fn scheme(
         .form
         .protection()
         .ok_or_else(|| Error::NoSuchColumn(stored.name()))?;
+    let (key, spec) = parts(key, links, column, stored, protection)?;
+    let of = of_column(column);
+    Ok(match protection {
+        Protection::Plain => Arc::new(Plain::new(&spec)),
+        Protection::Tee => Arc::new(Tee::new(&spec)),
+        Protection::Std => Arc::new(Standard::new(&key, &spec).map_err(of)?),
+        Protection::Det => Arc::new(Det::new(&key, &spec).map_err(of)?),
+        Protection::Ope => Arc::new(Ope::new(&key, &spec).map_err(of)?),
+        Protection::Ore => Arc::new(Ore::new(&key, &spec).map_err(of)?),
+        Protection::Ashe => Arc::new(Ashe::new(&key, &spec).map_err(of)?),
+    })
+}
+
+/// What a scheme is made of.
+fn parts(
+    key: &TableKey,
+    links: &LinkKeys,
+    column: &Column,
+    stored: &StoredColumn,
+    protection: Protection,
+) -> Result<(SchemeKey, ColumnSpec), Error> {
     let secret = match stored.link {
         Some(link) => links
             .get(&link)
@@ -210,14 +269,5 @@ pub(super) fn scheme(
     if let Some(prefix) = stored.prefix {
         spec = spec.with_prefix(usize::try_from(prefix).unwrap_or(usize::MAX));
     }
-    let of = of_column(column);
-    Ok(match protection {
-        Protection::Plain => Arc::new(Plain::new(&spec)),
-        Protection::Tee => Arc::new(Tee::new(&spec)),
-        Protection::Std => Arc::new(Standard::new(&key, &spec).map_err(of)?),
-        Protection::Det => Arc::new(Det::new(&key, &spec).map_err(of)?),
-        Protection::Ope => Arc::new(Ope::new(&key, &spec).map_err(of)?),
-        Protection::Ore => Arc::new(Ore::new(&key, &spec).map_err(of)?),
-        Protection::Ashe => Arc::new(Ashe::new(&key, &spec).map_err(of)?),
-    })
+    Ok((key, spec))
 }

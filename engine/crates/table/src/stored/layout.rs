@@ -6,9 +6,6 @@ use coffer_keys::{ColumnPolicy, Keyring, LinkId, LinkKey, Policy, TableKey, Tabl
 use super::{DomainPin, Form, LinkKeys, StoredColumn, codec, domain};
 use crate::{Column, Error, Register, SparkType};
 
-/// Rows that a table with sums has at most, unless the policy says.
-const ROWS: u64 = 1 << 31;
-
 /// Whether any of these columns is to be stored as something else than `tee`.
 pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item = &'a str>) -> bool {
     let host_readable = |name: &str| {
@@ -128,10 +125,13 @@ fn stored_column(
         rows: None,
     };
     if form == Form::Ashe {
-        stored.rows = Some(sum_rows(column_rules, column, domain)?);
+        stored.rows = sum_rows(column_rules, column, domain)?;
     }
     // Whether the scheme takes such a column, before a link is made for it.
-    let scheme = codec::scheme(key, &LinkKeys::new(), column, &stored)?;
+    let scheme = codec::scheme(key, &LinkKeys::new(), column, &stored).map_err(|error| match error {
+        Error::Scheme { column, source } => Error::Unfit { column, source },
+        error => error,
+    })?;
     if let Some(link) = column_rules.link().filter(|_| form.is_linked()) {
         stored.link = Some(links.link(link, form, &shape(&stored))?);
     }
@@ -155,17 +155,15 @@ fn domain_of(column_rules: &ColumnPolicy, rules: &TablePolicy, column: &Column) 
     }
 }
 
-/// How many rows the table may have, so that no sum over all of them leaves 63 bits.
-fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) -> Result<u64, Error> {
-    let rows = rules.rows().unwrap_or(ROWS);
+/// How many rows the policy says that the table has at most: so many of its values add up within 64 bits. Where it says
+/// nothing, the scheme bounds the rows of a file, and sums that are too long are refused when they are opened.
+fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) -> Result<Option<u64>, Error> {
     let domain = domain.or_else(|| domain::of_type(column.kind));
-    let Some(domain) = domain else {
-        // No number: the scheme says so.
-        return Ok(rows);
+    let (Some(rows), Some(domain)) = (rules.rows(), domain) else {
+        return Ok(None);
     };
-    let greatest = domain.min.unsigned_abs().max(domain.max.unsigned_abs());
-    match greatest.checked_mul(rows.into()) {
-        Some(sum) if sum < 1 << 63 => Ok(rows),
+    match domain.max.abs_diff(domain.min).checked_mul(rows.into()) {
+        Some(sum) if sum < 1 << 64 => Ok(Some(rows)),
         _ => Err(Error::SumRange {
             column: column.name.clone(),
             rows,

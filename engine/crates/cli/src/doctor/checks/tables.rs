@@ -1,5 +1,7 @@
 //! Tables that are not sealed.
 
+use coffer_keys::Protection;
+
 use super::{
     Check,
     Severity::{Low, Medium},
@@ -24,23 +26,20 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "plain-partitions",
         severity: Low,
-        why: "the values of these columns are in the files' paths, for everybody to read",
+        why: "the values of these columns are in the clear, in files or, of partition columns, their paths",
         set: "no `plain` for them in policy.toml, and the tables written anew",
         find: |p| {
             let policy = p.policy.as_ref()?;
             let plain: Vec<_> = policy
                 .tables()
                 .flat_map(|table| {
-                    let plain = table.columns().filter(|(_, protection)| protection.name() == "plain");
+                    let plain = table.columns().filter(|(_, column)| column.has(Protection::Plain));
                     plain
                         .map(|(column, _)| format!("{}.{column}", table.name()))
                         .collect::<Vec<_>>()
                 })
                 .collect();
-            found(
-                !plain.is_empty(),
-                format!("partition columns in clear: {}", plain.join(", ")),
-            )
+            found(!plain.is_empty(), format!("columns in clear: {}", plain.join(", ")))
         },
     },
     Check {

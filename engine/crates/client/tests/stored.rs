@@ -1,0 +1,285 @@
+//! Tables whose columns are stored under other protections than `tee`, as the driver meets them: described, scanned by
+//! stored names, compared with encrypted literals, and not written.
+
+mod harness;
+
+use std::{path::PathBuf, sync::Arc};
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use coffer_keys::{Keyring, Policy};
+use coffer_proto::{
+    plan::{DataType, Field, Literal, Schema, TypeId, literal::Value},
+    wire::{
+        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, StoredColumn, TableInfo,
+        TaskSpec, WriteBegun,
+        begin_write::Mode,
+        literals_encrypted::{Ciphertext, ciphertext::Kind},
+        task_spec::Slice,
+    },
+};
+use coffer_table::{NewColumns, Register, TableWrite, WriteOptions, parse_ddl};
+use harness::{
+    Client, Engine, Site, ir,
+    query::{Query, scan_stage},
+};
+
+const POLICY: &str = r#"
+attestation.accept = ["simulated"]
+[tables.people.columns]
+name = { protection = ["tee", "det", "ope"], link = "name", prefix = 4 }
+n = { protection = ["ope", "std", "ore"], domain = [0, 1000] }
+born = "plain"
+"#;
+const ROWS: i64 = 120;
+
+struct Tables {
+    site: Site,
+    client: Client,
+    engine: Engine,
+    info: TableInfo,
+}
+
+/// A sealed table at `people`: person n, n, and NULL where born.
+fn make(site: &Site) -> PathBuf {
+    let keyring = Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
+    let policy = Policy::load(&site.home.policy()).unwrap();
+    let folder = site.folder.path().join("people");
+    let new = NewColumns {
+        columns: parse_ddl("name STRING, n BIGINT, born BIGINT").unwrap(),
+        ..NewColumns::default()
+    };
+    let write = TableWrite::create(&site.home, &keyring, &policy, "people", &folder, new).unwrap();
+    let options = WriteOptions {
+        row_group_rows: 50,
+        ..WriteOptions::default()
+    };
+    let writer = write.writer(options).unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|n| format!("person {n}"))));
+    let born: ArrayRef = Arc::new(Int64Array::from(vec![None; ROWS as usize]));
+    let mut file = writer.file().unwrap();
+    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), vec![names, numbers, born]).unwrap())
+        .unwrap();
+    write.publish(vec![file.finish().unwrap().pin]).unwrap();
+    folder
+}
+
+impl Tables {
+    async fn open() -> Self {
+        let site = Site::with_policy(POLICY).await;
+        let mut client = site.client().await;
+        let mut engine = site.engine("engine", 64 << 20).await;
+        engine.admit(&mut client).await.unwrap();
+        let open = OpenTable {
+            path: make(&site).to_str().unwrap().to_owned(),
+            ..OpenTable::default()
+        };
+        let info = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+        Self {
+            site,
+            client,
+            engine,
+            info,
+        }
+    }
+
+    fn stored(&self, column: u32, protection: &str) -> &StoredColumn {
+        let found = |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
+        self.info.stored.iter().find(found).unwrap()
+    }
+
+    async fn encrypt(&mut self, stored: &str, literals: Vec<Literal>) -> Result<Vec<Ciphertext>, Problem> {
+        let request = EncryptLiterals {
+            handle: self.info.handle,
+            stored: stored.to_owned(),
+            literals,
+        };
+        let answer: LiteralsEncrypted = self.client.ask(ClientMessage::EncryptLiterals, &request).await?;
+        Ok(answer.ciphertexts)
+    }
+
+    /// The whole of some stored columns.
+    async fn scan(&mut self, stored: &[StoredColumn]) -> RecordBatch {
+        let schema = Schema {
+            fields: stored
+                .iter()
+                .map(|stored| Field {
+                    name: stored.name.clone(),
+                    r#type: stored.r#type,
+                    nullable: true,
+                })
+                .collect(),
+        };
+        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let task = |first_row_group, end_row_group| TaskSpec {
+            slices: vec![Slice {
+                scan_id: 0,
+                file: 0,
+                first_row_group,
+                end_row_group,
+            }],
+            ..TaskSpec::default()
+        };
+        let query = Query::begin(&mut self.client).await;
+        let request = scan_stage(1, &fragment, self.info.handle, vec![task(0, 1), task(1, 3)]);
+        let stage = query.seal(&mut self.client, request).await.unwrap();
+        let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
+        let batches = self.client.rows(&query.result(1, &outputs, None)).await.unwrap();
+        arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
+    }
+}
+
+fn text(value: &str) -> Literal {
+    ir::text(value)
+}
+
+fn number(value: i64) -> Literal {
+    ir::int(value)
+}
+
+fn literal(ciphertext: &Ciphertext) -> &Value {
+    match &ciphertext.kind {
+        Some(Kind::Literal(literal)) => literal.value.as_ref().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_says_how_its_columns_are_stored() {
+    let tables = Tables::open().await;
+    let info = &tables.info;
+    let described: Vec<(u32, &str, bool)> = info
+        .stored
+        .iter()
+        .map(|stored| (stored.column, stored.protection.as_str(), stored.prefix))
+        .collect();
+    let wanted = [
+        (0, "tee", false),
+        (0, "det", false),
+        (0, "ope", true),
+        (1, "ope", false),
+        (1, "std", false),
+        (1, "ore", false),
+        (2, "plain", false),
+        (0, "file", false),
+        (0, "row", false),
+    ];
+    assert_eq!(described, wanted);
+    let kind = |stored: &StoredColumn| stored.r#type.as_ref().map(DataType::id);
+    assert_eq!(kind(tables.stored(1, "ope")), Some(TypeId::Long));
+    assert_eq!(kind(tables.stored(0, "det")), Some(TypeId::Binary));
+    assert_eq!(tables.stored(0, "det").link.len(), 32);
+    assert_eq!(tables.stored(1, "ope").link, format!("{}.2", info.table_id));
+    assert!(tables.stored(1, "std").link.is_empty());
+    assert_eq!(info.columns[0].protection, "tee+det+ope");
+    assert!(info.columns[1].kek_id.is_empty() && !info.columns[0].kek_id.is_empty());
+    assert!(info.stored.iter().all(|stored| stored.bytes > 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_scan_stored_columns_and_literals_meet_them() {
+    let mut tables = Tables::open().await;
+    let (tee, det) = (tables.stored(0, "tee").clone(), tables.stored(0, "det").clone());
+    let (ope, ore) = (tables.stored(1, "ope").clone(), tables.stored(1, "ore").clone());
+    let rows = tables.scan(&[det.clone(), ope.clone(), ore.clone(), tee.clone()]).await;
+    assert_eq!(rows.num_rows(), 120);
+    assert_eq!(rows.column(3).as_string::<i32>().value(7), "person 7");
+
+    let met = tables
+        .encrypt(&det.name, vec![text("person 7"), text("nobody")])
+        .await
+        .unwrap();
+    let stored = rows.column(0).as_binary::<i32>();
+    assert_eq!(literal(&met[0]), &Value::Binary(stored.value(7).to_vec()));
+    assert_ne!(literal(&met[1]), &Value::Binary(stored.value(7).to_vec()));
+
+    let met = tables
+        .encrypt(&ope.name, vec![number(7), number(-1), number(1001), number(1000)])
+        .await
+        .unwrap();
+    let stored = rows.column(1).as_primitive::<arrow::datatypes::Int64Type>();
+    assert_eq!(literal(&met[0]), &Value::Int(stored.value(7)));
+    assert_eq!(met[1].kind, Some(Kind::Below(true)));
+    assert_eq!(met[2].kind, Some(Kind::Above(true)));
+    assert!(matches!(literal(&met[3]), Value::Int(above) if *above > stored.value(119)));
+
+    let met = tables.encrypt(&ore.name, vec![number(7)]).await.unwrap();
+    assert_eq!(
+        literal(&met[0]),
+        &Value::Binary(rows.column(2).as_binary::<i32>().value(7).to_vec())
+    );
+    let plain = tables.stored(2, "plain").name.clone();
+    let met = tables.encrypt(&plain, vec![number(7)]).await.unwrap();
+    assert_eq!(literal(&met[0]), &Value::Int(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_longer_than_the_prefix_is_cut() {
+    let mut tables = Tables::open().await;
+    let ope = tables.stored(0, "ope").name.clone();
+    let met = tables
+        .encrypt(&ope, vec![text("per"), text("pers"), text("person 7")])
+        .await
+        .unwrap();
+    let cut: Vec<bool> = met.iter().map(|met| met.cut).collect();
+    assert_eq!(cut, [false, true, true]);
+    assert_eq!(literal(&met[1]), literal(&met[2]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn literals_that_cannot_be_compared_are_refused() {
+    let mut tables = Tables::open().await;
+    let (det, std, row) = (
+        tables.stored(0, "det").name.clone(),
+        tables.stored(1, "std").name.clone(),
+        tables.info.stored[8].name.clone(),
+    );
+    for (stored, given, code) in [
+        (det.as_str(), number(1), "literal"),
+        (&det, ir::null(ir::string()), "literal"),
+        (&std, number(1), "literal"),
+        (&row, number(1), "literal"),
+        ("c99", number(1), "table"),
+        ("name", text("x"), "table"),
+    ] {
+        let refused = tables.encrypt(stored, vec![given]).await.unwrap_err();
+        assert_eq!(refused.code, code, "{stored}: {}", refused.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spark_does_not_write_what_hosts_can_read() {
+    let mut tables = Tables::open().await;
+    let begin = |mode: Mode, folder: &str, handle| BeginWrite {
+        mode: mode.into(),
+        path: tables.site.folder.path().join(folder).display().to_string(),
+        name: "people".to_owned(),
+        schema: Some(ir::schema(&[
+            ("name", ir::string()),
+            ("n", ir::long()),
+            ("born", ir::long()),
+        ])),
+        handle,
+        ..BeginWrite::default()
+    };
+    let requests = [
+        begin(Mode::Create, "new", 0),
+        begin(Mode::Replace, "people", 0),
+        begin(Mode::Append, "people", tables.info.handle),
+        begin(Mode::Overwrite, "people", tables.info.handle),
+    ];
+    for request in requests {
+        let mode = request.mode();
+        let answer: Result<WriteBegun, Problem> = tables.client.ask(ClientMessage::BeginWrite, &request).await;
+        let problem = answer.expect_err(mode.as_str_name());
+        assert_eq!(
+            problem.code, "COFFER_HOST_READABLE_WRITE",
+            "{mode:?}: {}",
+            problem.message
+        );
+        assert!(problem.hint.contains("coffer encrypt"), "{}", problem.hint);
+    }
+    assert!(!tables.site.folder.path().join("new").exists());
+    let keyring = Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap();
+    assert_eq!(Register::of(&tables.site.home, &keyring).tables().unwrap().len(), 1);
+}

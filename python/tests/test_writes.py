@@ -215,6 +215,22 @@ def test_a_plain_partition_column_is_in_paths(w: Writing) -> None:
     w.verified(path)
 
 
+def test_columns_that_hosts_can_read_are_not_written(w: Writing) -> None:
+    policy = w.owner.home / "policy.toml"
+    columns = 'shown = { protection = ["tee", "ope"], domain = [0, 9] }'
+    policy.write_text(policy.read_text() + f"\n[tables.readable.columns]\n{columns}\n")
+    words = ("COFFER_HOST_READABLE_WRITE", "coffer encrypt")
+    refused(lambda: w.sql("CREATE TABLE readable USING coffer AS SELECT 1 AS a, 2 AS shown"), *words)
+    refused(lambda: w.sql("CREATE TABLE readable (a INT, shown INT) USING coffer"), *words)
+    assert not (w.folder / "warehouse" / "readable").exists()
+    source = w.folder / "readable.parquet"
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "shown": pa.array([2], pa.int32())}), source)
+    sealed = w.owner.encrypt({"readable": source}, w.folder / "readable-sealed")["readable"]
+    append = "spark.sql('SELECT 3 AS a, 4 AS shown').write.format('coffer').mode('append').save(path)"
+    refused(lambda: w.run(append, path=str(sealed)), *words)
+    w.verified(sealed)
+
+
 # ---- df.write ----------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ mod harness;
 
 use std::{path::PathBuf, sync::Arc};
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use coffer_keys::{Keyring, Policy};
 use coffer_proto::{
     plan::{DataType, Field, Literal, Schema, TypeId, literal::Value},

@@ -51,8 +51,7 @@ fn open(prefix: &[u8], bytes: &[u8]) -> Result<(), Error> {
         aad_prefix: prefix.to_vec(),
         footer_length: length as u64,
         footer_sha256: Digest::of(&bytes[..length]),
-        // As a table with stored columns has them.
-        clear: bytes.ends_with(b"PAR1"),
+        clear: false,
     };
     pin.range()?;
     footer::open(Bytes::copy_from_slice(bytes), &pin, &keks(), &["a", "s"]).map(|_| ())

@@ -5,7 +5,7 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-use crate::SchemeError;
+use crate::{SchemeError, codec};
 
 /// The random 16 bytes that name a written file, attempts included.
 pub type FileId = [u8; 16];
@@ -60,8 +60,17 @@ impl Place<'_> {
 /// A `#file` column, resolved: distinct ids, and which of them each row has.
 pub struct FileIds {
     distinct: Vec<Option<FileId>>,
-    /// Index into `distinct`; empty when there is one for each row.
-    index: Vec<usize>,
+    index: Index,
+}
+
+/// Which of the distinct ids a row has.
+enum Index {
+    /// Of so many rows, all the first.
+    One(usize),
+    /// Each its own.
+    Each,
+    /// As listed.
+    Listed(Vec<usize>),
 }
 
 impl FileIds {
@@ -76,20 +85,29 @@ impl FileIds {
                 .iter()
                 .map(|key| key.and_then(|key| usize::try_from(key).ok()).unwrap_or(null))
                 .collect();
-            return Ok(Self { distinct, index });
+            return Ok(Self {
+                distinct,
+                index: Index::Listed(index),
+            });
+        }
+        if let Some(one) = column.as_any().downcast_ref::<BinaryArray>().and_then(one_id) {
+            return Ok(Self {
+                distinct: vec![Some(one)],
+                index: Index::One(column.len()),
+            });
         }
         Ok(Self {
             distinct: ids(column)?,
-            index: Vec::new(),
+            index: Index::Each,
         })
     }
 
     /// Rows of the column.
     pub fn len(&self) -> usize {
-        if self.index.is_empty() {
-            self.distinct.len()
-        } else {
-            self.index.len()
+        match &self.index {
+            Index::One(rows) => *rows,
+            Index::Each => self.distinct.len(),
+            Index::Listed(index) => index.len(),
         }
     }
 
@@ -100,9 +118,30 @@ impl FileIds {
 
     /// The id at a row; none for NULL.
     pub fn at(&self, i: usize) -> Option<FileId> {
-        let i = if self.index.is_empty() { i } else { *self.index.get(i)? };
-        *self.distinct.get(i)?
+        let place = match &self.index {
+            Index::One(rows) => (i < *rows).then_some(0)?,
+            Index::Each => i,
+            Index::Listed(index) => *index.get(i)?,
+        };
+        *self.distinct.get(place)?
     }
+}
+
+/// The id that all rows have: so it is where rows come as a scan reads them.
+fn one_id(column: &BinaryArray) -> Option<FileId> {
+    let rows = column.len();
+    if rows == 0 || column.null_count() > 0 {
+        return None;
+    }
+    let id = FileId::try_from(column.value(0)).ok()?;
+    let width = i32::try_from(id.len()).ok()?;
+    let offsets = column.value_offsets();
+    let even = offsets
+        .iter()
+        .zip(offsets.iter().skip(1))
+        .all(|(start, end)| end.checked_sub(*start) == Some(width));
+    let data = codec::span(offsets, column.value_data());
+    (even && data.as_chunks::<16>().0.iter().all(|other| *other == id)).then_some(id)
 }
 
 fn ids(column: &ArrayRef) -> Result<Vec<Option<FileId>>, SchemeError> {
@@ -125,4 +164,42 @@ fn id(bytes: Option<&[u8]>) -> Result<Option<FileId>, SchemeError> {
     bytes
         .map(|bytes| FileId::try_from(bytes).map_err(|_| SchemeError::Malformed("a file id has 16 bytes")))
         .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::Int32Array;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_found_in_every_form() {
+        let (a, b) = ([1_u8; 16], [2_u8; 16]);
+        let views: BinaryViewArray = [Some(&a[..]), None, Some(&b[..])].into_iter().collect();
+        let fixed = FixedSizeBinaryArray::try_from_iter([a, b].into_iter()).unwrap();
+        let keys = Int32Array::from(vec![Some(1), None, Some(0)]);
+        let same = BinaryArray::from_iter_values([a; 5]).slice(2, 2);
+        let cases: [(ArrayRef, Vec<Option<FileId>>); 6] = [
+            (Arc::new(BinaryArray::from_iter_values([a, b])), vec![Some(a), Some(b)]),
+            (Arc::new(same), vec![Some(a), Some(a)]),
+            (Arc::new(BinaryArray::from(Vec::<&[u8]>::new())), vec![]),
+            (Arc::new(views), vec![Some(a), None, Some(b)]),
+            (Arc::new(fixed.clone()), vec![Some(a), Some(b)]),
+            (
+                Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(fixed))),
+                vec![Some(b), None, Some(a)],
+            ),
+        ];
+        for (column, expected) in cases {
+            let ids = FileIds::resolve(&column).unwrap();
+            assert_eq!(ids.len(), expected.len());
+            assert_eq!((0..ids.len()).map(|i| ids.at(i)).collect::<Vec<_>>(), expected);
+            assert_eq!(ids.at(ids.len()), None);
+        }
+        let short: ArrayRef = Arc::new(BinaryArray::from(vec![&[1_u8; 15][..]]));
+        assert!(FileIds::resolve(&short).is_err());
+        assert!(FileIds::resolve(&(Arc::new(Int64Array::from(vec![1])) as ArrayRef)).is_err());
+    }
 }

@@ -277,10 +277,54 @@ impl Body {
         }
     }
 
+    /// First and last row.
+    fn ends(&self) -> (u16, u16) {
+        let ends = match self {
+            Self::Runs(runs) => runs.first().zip(runs.last()).map(|(first, last)| (first.0, last.1)),
+            Self::Bits(words) => {
+                let place = |number: usize, bit: u32| {
+                    let bit = usize::try_from(bit).unwrap_or(0);
+                    u16::try_from(number.wrapping_mul(64).wrapping_add(bit)).unwrap_or(0)
+                };
+                let mut set = words.iter().enumerate().filter(|(_, word)| **word != 0);
+                let first = set.next();
+                let last = set.next_back().or(first);
+                let first = first.map(|(number, word)| place(number, word.trailing_zeros()));
+                first.zip(last.map(|(number, word)| place(number, 63_u32.saturating_sub(word.leading_zeros()))))
+            }
+        };
+        ends.unwrap_or((0, 0))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
+        let (first, last) = self.ends();
+        let (start, end) = (usize::from(first / 8), usize::from(last / 8));
+        let bitmap = end.saturating_sub(start).saturating_add(3);
+        // A run takes a byte at least.
+        let runs = self.encode_runs(bitmap);
+        if let Some(runs) = runs.filter(|runs| runs.len() <= bitmap) {
+            put(out, u64::try_from(runs.len()).unwrap_or(0) << 1);
+            out.extend_from_slice(&runs);
+            return;
+        }
+        put(out, (u64::try_from(bitmap).unwrap_or(0) << 1) | 1);
+        out.extend_from_slice(&(first / 8).to_le_bytes());
+        let bytes: Vec<u8> = match self {
+            Self::Bits(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            Self::Runs(_) => self.words().iter().flat_map(|word| word.to_le_bytes()).collect(),
+        };
+        out.extend_from_slice(bytes.get(start..=end).unwrap_or_default());
+    }
+
+    /// The runs as bytes; none if there are more than `most` of them.
+    fn encode_runs(&self, most: usize) -> Option<Vec<u8>> {
+        if let Self::Bits(words) = self
+            && count_runs(words) > most
+        {
+            return None;
+        }
         let mut runs = Vec::new();
         let mut next = 0_u64;
-        let mut ends: Option<(u16, u16)> = None;
         self.runs(|first, last| {
             let more = u64::from(last.abs_diff(first));
             put(
@@ -291,20 +335,8 @@ impl Body {
                 put(&mut runs, more.saturating_sub(1));
             }
             next = u64::from(last).saturating_add(1);
-            ends = Some((ends.map_or(first, |ends| ends.0), last));
         });
-        let (first, last) = ends.unwrap_or((0, 0));
-        let (start, end) = (usize::from(first / 8), usize::from(last / 8));
-        let bitmap = end.saturating_sub(start).saturating_add(3);
-        if runs.len() <= bitmap {
-            put(out, u64::try_from(runs.len()).unwrap_or(0) << 1);
-            out.append(&mut runs);
-            return;
-        }
-        put(out, (u64::try_from(bitmap).unwrap_or(0) << 1) | 1);
-        out.extend_from_slice(&(first / 8).to_le_bytes());
-        let bytes: Vec<u8> = self.words().iter().flat_map(|word| word.to_le_bytes()).collect();
-        out.extend_from_slice(bytes.get(start..=end).unwrap_or_default());
+        Some(runs)
     }
 
     fn of_runs(mut payload: &[u8]) -> Option<Self> {
@@ -347,15 +379,27 @@ impl Body {
             *words.get_mut(place / 8)? |= u64::from(*byte) << ((place % 8) << 3);
         }
         // Few rows are runs, whatever form they came in: so that memory stays in proportion to the bytes.
+        let count = count_runs(&words);
         let bits = Self::Bits(words);
-        let mut runs = Vec::new();
-        bits.runs(|first, last| runs.push((first, last)));
-        match runs.len() {
-            0 => None,
-            1..=MOST_RUNS => Some(Self::Runs(runs)),
-            _ => Some(bits),
+        if count > MOST_RUNS {
+            return Some(bits);
         }
+        let mut runs = Vec::with_capacity(count);
+        bits.runs(|first, last| runs.push((first, last)));
+        (count > 0).then_some(Self::Runs(runs))
     }
+}
+
+/// How many runs of ones there are.
+fn count_runs(words: &[u64; CHUNK_WORDS]) -> usize {
+    let mut before = 0;
+    let mut runs = 0_u32;
+    for word in words {
+        // A run starts where a one follows a zero.
+        runs = runs.saturating_add((word & !((word << 1) | before)).count_ones());
+        before = word >> 63;
+    }
+    usize::try_from(runs).unwrap_or(usize::MAX)
 }
 
 /// `at` is the first run that starts behind `row`.

@@ -208,10 +208,10 @@ pub fn compare_with(left: &BinaryArray, right: &[u8]) -> Result<Vec<Option<Order
 }
 
 /// Powers of 3: the digit at a node is read by moving the point there.
-const POWERS: [u128; 15] = {
+const POWERS: [u64; 15] = {
     let mut powers = [1; 15];
-    let mut next = 1_u128;
-    let mut rest: &mut [u128] = &mut powers;
+    let mut next = 1_u64;
+    let mut rest: &mut [u64] = &mut powers;
     while let Some((first, others)) = rest.split_first_mut() {
         *first = next;
         next *= 3;
@@ -223,7 +223,7 @@ const POWERS: [u128; 15] = {
 /// The digit of a node: 0, 1 or 2, uniform.
 fn digit(fraction: u128, node: usize) -> u8 {
     let power = POWERS.get(node).copied().unwrap_or(1);
-    let [.., high] = split(fraction.wrapping_mul(power));
+    let [.., high] = split(fraction.wrapping_mul(u128::from(power)));
     let [.., digit] = split(u128::from(high).wrapping_mul(3));
     u8::try_from(digit).unwrap_or(0)
 }

@@ -7,7 +7,7 @@
 //! are encryptions of zero, never NULL, or they would tell what the scheme hides.
 //!
 //! So `SELECT d, COUNT(*), SUM(m) … GROUP BY d` is the sums of each frequent value's columns, and of the rest's by their `det`
-//! value: without a key, in one pass. It is not a [`Scheme`](crate::Scheme), which makes one column of one.
+//! value: without a key, in one pass. It is not a [`Scheme`], which makes one column of one.
 //!
 //! What the host learns: how many values are frequent, how many are not, and the equality of the `det` values, decoys
 //! among them. A column is encrypted a file at a time, and refused where its frequencies are

@@ -1,6 +1,6 @@
 //! Times the schemes on one core and prints a JSON object: median seconds, and bytes for each stored value.
 //!
-//! usage: coffer-schemes-bench [ROWS] [RUNS]      10,000,000 rows and 5 runs, unless said otherwise
+//! usage: `coffer-schemes-bench [ROWS] [RUNS]`: 10,000,000 rows and 5 runs, unless said otherwise
 //!
 //! Paillier's are scaled up from 50 values to 10,000. Each run makes its scheme anew, so nothing is remembered from the one before. Columns are given whole, without NULLs.
 

@@ -288,47 +288,59 @@ mod tests {
         libm::exp(ln_choose(half, x) + ln_choose(half, white - x) - ln_choose(2 * half, white))
     }
 
+    /// Against exact fractions of integers.
     #[test]
     fn the_middle_is_right() {
-        for (white, bits) in [
-            (2, 6),
-            (3, 6),
-            (64, 6),
-            (63, 6),
-            (100, 10),
-            (4_096, 12),
-            (4_095, 13),
-            (17, 20),
-        ] {
+        let exact = [
+            (2, 6, 0.5039370078740157),
+            (3, 6, 0.3779527559055118),
+            (64, 6, 0.1402234045955993),
+            (63, 6, 0.13809880755627202),
+            (100, 10, 0.08160600578280203),
+            (4096, 12, 0.017629310400429282),
+            (4095, 13, 0.014393466487984868),
+            (17, 20, 0.18547128857268566),
+        ];
+        for (white, bits, expected) in exact {
             let found = middle(white, bits);
-            let expected = probability(white / 2, white, 1 << bits);
             assert!(
-                (found / expected - 1.0).abs() < 1e-10,
+                (found / expected - 1.0).abs() < 1e-12,
                 "{white} of 2^{bits}: {found} {expected}"
             );
         }
         // A population so large that the draws are coin tosses.
-        assert!((middle(4, 200) - 0.375).abs() < 1e-12);
+        assert!((middle(4, 200) - 0.375).abs() < 1e-15);
     }
 
+    /// ln(P(middle + away) / P(middle)), against exact fractions of integers.
     #[test]
     fn falls_are_right() {
-        for (white, bits) in [(5_000_u64, 13), (8_191, 13), (6_000, 20)] {
-            let half = 1_u64 << bits;
+        let exact: [(u32, u32, u32, f64); 12] = [
+            (5000, 13, 1, -0.0005755897626658295),
+            (5000, 13, 10, -0.05755909074881912),
+            (5000, 13, 100, -5.75705458396762),
+            (5000, 13, 400, -92.39327138397776),
+            (8191, 13, 1, 0.0),
+            (8191, 13, 10, -0.04393998866719636),
+            (8191, 13, 100, -4.833869782274984),
+            (8191, 13, 400, -78.04416020399506),
+            (6000, 20, 1, -0.000334234200292176),
+            (6000, 20, 10, -0.033423481110055484),
+            (6000, 20, 100, -3.342959190899128),
+            (6000, 20, 400, -53.636550364278285),
+        ];
+        for (white, bits, away, expected) in exact {
+            let half = power_of_two(bits);
             let shape = Shape {
-                white: white as f64 / 2.0,
-                black: half as f64 - white as f64 / 2.0,
+                white: f64::from(white) / 2.0,
+                black: half - f64::from(white) / 2.0,
             };
             let offset = if white % 2 == 1 { 0.5 } else { 0.0 };
-            let exact = |x: u64| ln_choose(half, x) + ln_choose(half, white - x);
-            for away in [0_u64, 1, 10, 100, 400] {
-                let found = shape.fall(offset) - shape.fall(away as f64 - offset);
-                let expected = exact(white / 2 + away) - exact(white / 2);
-                assert!(
-                    (found - expected).abs() < 1e-8,
-                    "{white} of 2^{bits} at {away}: {found} {expected}"
-                );
-            }
+            let found = shape.fall(offset) - shape.fall(f64::from(away) - offset);
+            assert!(
+                (found - expected).abs() < 1e-11,
+                "{white} of 2^{bits} at {away}: {found} {expected}"
+            );
         }
     }
 

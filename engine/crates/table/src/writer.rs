@@ -33,6 +33,9 @@ use crate::{
     stored::{FILE_ID, HashingWriter, digest_chunks},
 };
 
+/// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
+const SCHEME_DICTIONARY: usize = 16 << 20;
+
 /// So many rows are encrypted at once, at least, where there are as many.
 const SCHEME_ROWS: usize = 1 << 17;
 
@@ -265,7 +268,9 @@ impl TableWriter {
                 Form::Std | Form::Ashe => builder
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_compression(path, Compression::UNCOMPRESSED),
-                Form::Det | Form::Ore | Form::File => builder,
+                // A ciphertext is three times as long as most values: it pays to store each once.
+                Form::Det | Form::Ore => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
+                Form::File => builder,
             };
         }
         // Without a column key this library would encrypt all columns with the footer's.

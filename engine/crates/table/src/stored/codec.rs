@@ -46,7 +46,8 @@ impl Codec {
                 Some(column) if stored.form == Form::Ashe => {
                     let (key, spec) = parts(key, links, column, stored, Protection::Ashe)?;
                     let sum = Arc::new(Ashe::new(&key, &spec).map_err(of_column(column))?);
-                    (Some(Arc::clone(&sum) as Arc<dyn Scheme>), Some(sum))
+                    let scheme: Arc<dyn Scheme> = Arc::<Ashe>::clone(&sum);
+                    (Some(scheme), Some(sum))
                 }
                 Some(column) => (Some(scheme(key, links, column, stored)?), None),
             };
@@ -111,7 +112,8 @@ impl Codec {
         let arrays = (self.stored.iter().zip(self.schemes.iter()))
             .map(|(stored, scheme)| match (stored.form, scheme) {
                 (Form::File, _) => {
-                    Ok(Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows))) as ArrayRef)
+                    let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows)));
+                    Ok(ids)
                 }
                 (Form::Row, _) => row_numbers(first_row, rows),
                 (_, Some(scheme)) => {
@@ -255,7 +257,7 @@ fn parts(
     let secret = match stored.link {
         Some(link) => links
             .get(&link)
-            .ok_or_else(|| Error::LinkUnknown(link))?
+            .ok_or(Error::LinkUnknown(link))?
             .scheme_key(protection)?,
         // Columns of no link: one key for each, but for the forms whose keys are a stored column's own.
         None if stored.form.is_linked() => key.scheme_key(protection, column.id())?,

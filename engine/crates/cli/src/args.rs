@@ -155,7 +155,7 @@ pub(crate) struct Keys {
 
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Show the masters of the keyring and the tables of the register
+    /// Show the masters of the keyring, and the tables and links of the register
     List {
         /// Report as JSON
         #[arg(long)]

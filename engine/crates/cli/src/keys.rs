@@ -30,7 +30,8 @@ pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
 fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
     let keyring = site.keyring()?;
     let masters = keyring.masters()?;
-    let tables = Register::of(&site.home()?, &keyring).tables()?;
+    let register = Register::of(&site.home()?, &keyring);
+    let (tables, links) = (register.tables()?, register.links()?);
     if as_json {
         let masters = masters
             .iter()
@@ -45,6 +46,10 @@ fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
         output::json(&json!({
             "masters": masters.collect::<Vec<_>>(),
             "tables": tables.collect::<Vec<_>>(),
+            "links": links
+                .iter()
+                .map(|link| json!({ "name": link.name, "id": link.id.to_string(), "master": link.master }))
+                .collect::<Vec<_>>(),
         }));
         return Ok(());
     }
@@ -64,6 +69,17 @@ fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
             table.path.display().to_string(),
         ]);
     }
+    print!("{}", output::table(&rows));
+    if links.is_empty() {
+        return Ok(());
+    }
+    println!();
+    let mut rows = vec![["link", "master", "id"].map(String::from).to_vec()];
+    rows.extend(
+        links
+            .into_iter()
+            .map(|link| vec![link.name, link.master, link.id.to_string()]),
+    );
     print!("{}", output::table(&rows));
     Ok(())
 }

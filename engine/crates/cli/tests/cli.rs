@@ -270,6 +270,8 @@ fn columns_of_several_protections_go_round() {
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     let link = shown["stored"][3]["link"].as_str().unwrap();
     assert!(policy.contains(&format!("[links.words]\nid = \"{link}\"")), "{policy}");
+    assert!(owner.ok(&["keys", "list"]).contains(&format!("words  main    {link}")));
+    assert_eq!(owner.json(&["keys", "list", "--json"])["links"][0]["name"], "words");
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
     assert_eq!(read(&owner.path("out.parquet")), batch);
     assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));

@@ -12,8 +12,8 @@ use arrow::array::*;
 use bytes::Bytes;
 use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
 use coffer_table::{
-    Error, FileReader, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, Target, VerifiedManifest,
-    WriteOptions, footer, open_table, parse_ddl, verify,
+    Change, Error, FileReader, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, Target,
+    VerifiedManifest, WriteOptions, footer, open_table, parse_ddl, verify,
 };
 use parquet::arrow::{ProjectionMask, arrow_reader::*};
 
@@ -303,6 +303,44 @@ fn links_make_equal_values_of_two_tables_equal() {
     let refused = TableWrite::create(&owner.home, &owner.keyring, &other, "w", &owner.root.join("w"), new);
     assert!(matches!(refused, Err(Error::LinkShape { .. })));
     assert!(!owner.root.join("w").exists());
+}
+
+#[test]
+fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
+    let owner = Owner::new(POLICY);
+    let first = owner.table();
+    let next = |policy: &Policy, change| TableWrite::next(&owner.home, &owner.keyring, policy, &first, change);
+    // Other domains and links in the policy change nothing of a table that is there; other protections are refused.
+    let narrower = POLICY.replace("domain = [0, 150]", "domain = [0, 9]");
+    let narrower = Policy::parse(&narrower, &owner.home.policy()).unwrap();
+    let write = next(&narrower, Change::Append).unwrap();
+    assert_eq!(write.stored(), first.manifest().stored);
+    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    file.write(&rows(&write, 350, 20)).unwrap();
+    let pin = file.finish().unwrap().pin;
+    let other = POLICY.replace("open = \"plain\"", "open = \"det\"");
+    let other = Policy::parse(&other, &owner.home.policy()).unwrap();
+    assert!(matches!(
+        next(&other, Change::Append),
+        Err(Error::ProtectionChanged { .. })
+    ));
+    let second = write.publish(vec![pin]).unwrap();
+    assert_eq!(read(&owner.open("t").unwrap()).unwrap().num_rows(), 370);
+    assert!(verify::verify(&second, true, |_| ()).unwrap().is_sound());
+
+    // Replaced by a table of encrypted columns, ids are not used again.
+    let tee = Policy::parse("", &owner.home.policy()).unwrap();
+    let new = NewColumns {
+        columns: parse_ddl("id BIGINT, age INT").unwrap(),
+        ..NewColumns::default()
+    };
+    let write = TableWrite::next(&owner.home, &owner.keyring, &tee, &second, Change::Replace(new)).unwrap();
+    assert!(write.stored().is_empty());
+    let before = &second.manifest().stored;
+    let ids: Vec<u32> = write.columns().iter().map(|column| column.id).collect();
+    assert!(before.iter().all(|stored| !ids.contains(&stored.id)), "{ids:?}");
+    let third = write.publish(vec![]).unwrap();
+    assert!(third.manifest().stored.is_empty());
 }
 
 /// The one finding of a deep check.

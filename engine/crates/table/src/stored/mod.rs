@@ -249,3 +249,89 @@ mod link_id {
             .map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(id: u32) -> Column {
+        Column {
+            id,
+            name: format!("column {id}"),
+            kind: SparkType::Long,
+            nullable: true,
+            protection: "det".to_owned(),
+        }
+    }
+
+    fn stored(id: u32, column: u32, form: &str) -> StoredColumn {
+        let text = format!(
+            r#"{{"id":{id},"column":{column},"form":"{form}","type":"{}","nullable":true}}"#,
+            if form == "det" || form == "file" {
+                "binary"
+            } else {
+                "bigint"
+            },
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_no_writer_of_ours_could_have_made_is_refused() {
+        let columns = [column(1), column(2)];
+        let good = [
+            stored(1, 1, "tee"),
+            stored(3, 1, "det"),
+            stored(4, 2, "ashe"),
+            stored(5, 0, "file"),
+            stored(6, 0, "row"),
+        ];
+        check(&columns, &good).unwrap();
+        check(&columns, &[]).unwrap();
+        type Change = fn(&mut Vec<StoredColumn>);
+        let changes: [(&str, Change); 10] = [
+            ("id twice", |all| all[1].id = 4),
+            ("tee of another id", |all| all[0].id = 9),
+            ("tee of another type", |all| all[0].kind = SparkType::Int),
+            ("a column's id", |all| all[1].id = 2),
+            ("of no column", |all| all[1].column = 9),
+            ("the file of a column", |all| all[3].column = 1),
+            ("no file", |all| drop(all.remove(3))),
+            ("two rows", |all| all.push(stored(7, 0, "row"))),
+            ("a column that is nowhere", |all| drop(all.remove(2))),
+            ("a column of prefixes", |all| {
+                all[2].form = Form::Ope;
+                all[2].prefix = Some(4);
+            }),
+        ];
+        for (name, change) in changes {
+            let mut changed = good.to_vec();
+            change(&mut changed);
+            assert!(check(&columns, &changed).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn as_text_and_back() {
+        let mut one = stored(7, 1, "ope");
+        one.domain = Some(DomainPin {
+            min: -(10_i128.pow(38)) + 1,
+            max: i128::from(u64::MAX),
+        });
+        one.link = Some(LinkId([0xab; 16]));
+        one.rows = Some(9);
+        let text = serde_json::to_string(&one).unwrap();
+        assert!(text.contains(r#""max":"18446744073709551615""#), "{text}");
+        assert_eq!(serde_json::from_str::<StoredColumn>(&text).unwrap(), one);
+        for wrong in [
+            text.replace("\"ope\"", "\"oped\""),
+            text.replace("\"rows\"", "\"row\""),
+            text.replace("abab", "xyxy"),
+        ] {
+            assert!(serde_json::from_str::<StoredColumn>(&wrong).is_err(), "{wrong}");
+        }
+        // Of no link: its own column, in this table.
+        one.link = None;
+        assert_eq!(one.group(TableId([1; 16])), format!("{}.1", "01".repeat(16)));
+    }
+}

@@ -10,7 +10,7 @@ use std::{
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use coffer_keys::{ColumnId, KekSet, Keyring, Passphrase, TableId, TableKey, WrappedTableKey};
 use coffer_sealing::{Secret, SessionId, SessionKey};
-use coffer_table::{Column, Digest, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_table::{Column, SparkType, TableWriter, WriteId, WriteOptions};
 
 pub(crate) const SESSION: SessionId = SessionId([1; 16]);
 const MASTER: &str = "main";
@@ -97,9 +97,6 @@ pub(crate) struct SealedFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) rows: u64,
     pub(crate) aad_prefix: Vec<u8>,
-    /// Without its tail.
-    pub(crate) footer_length: u64,
-    pub(crate) footer_sha256: Digest,
 }
 
 const ROWS: i64 = 80;
@@ -113,15 +110,10 @@ pub(crate) static FILE: LazyLock<SealedFile> = LazyLock::new(|| {
         fs::write(&file, bytes).unwrap();
         fs::write(&prefix, aad_prefix).unwrap();
     }
-    let bytes = fs::read(&file).unwrap();
-    let footer = footer_of(&bytes);
-    let footer = &footer[..footer.len() - 8];
     SealedFile {
         rows: ROWS.unsigned_abs(),
         aad_prefix: fs::read(&prefix).unwrap(),
-        footer_length: footer.len() as u64,
-        footer_sha256: Digest::of(footer),
-        bytes,
+        bytes: fs::read(&file).unwrap(),
     }
 });
 

@@ -95,7 +95,7 @@ fn crypto_metadata() -> (&'static [u8], &'static [u8]) {
     footer.split_at(at)
 }
 
-fn cut_tail(footer: &[u8]) -> &[u8] {
+pub(super) fn cut_tail(footer: &[u8]) -> &[u8] {
     &footer[..footer.len() - 8]
 }
 

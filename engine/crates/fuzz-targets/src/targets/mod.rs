@@ -22,7 +22,7 @@ use crate::{Seed, Target};
 
 /// All targets of this build.
 pub fn targets() -> Vec<Target> {
-    let mut targets = vec![
+    let light = [
         frames::TARGET,
         messages::TARGET,
         wire::TARGET,
@@ -37,7 +37,7 @@ pub fn targets() -> Vec<Target> {
         ashe_sum::TARGET,
     ];
     #[cfg(feature = "engine")]
-    targets.extend([
+    let heavy = [
         fragment::TARGET,
         tasks::DESCRIPTOR,
         tasks::OBJECT,
@@ -45,8 +45,10 @@ pub fn targets() -> Vec<Target> {
         tasks::PAYLOAD,
         scans::SEALED,
         scans::PLAIN,
-    ]);
-    targets
+    ];
+    #[cfg(not(feature = "engine"))]
+    let heavy = [];
+    light.into_iter().chain(heavy).collect()
 }
 
 fn seed(name: &'static str, bytes: impl Into<Vec<u8>>) -> Seed {

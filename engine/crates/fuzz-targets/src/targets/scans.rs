@@ -7,18 +7,20 @@ use coffer_proto::{
     plan::{Scan, Schema, node::Op},
     wire::{FileSlice, ScanTask, Start},
 };
-use coffer_table::PlainTable;
+use coffer_table::{Digest, PlainTable};
 use parquet::file::properties::WriterVersion;
 use prost::Message;
 
 use super::{
-    cut, fragment, plain, seed,
+    cut,
+    footer::cut_tail,
+    fragment, plain, seed,
     tasks::{FOLDER, descriptor, own_fault, start, task},
     with,
 };
 use crate::{
     Outcome, Seed, Target,
-    fixture::{self, FILE, TABLE_KEY, keks},
+    fixture::{self, FILE, TABLE_KEY, footer_of, keks},
     variant,
 };
 
@@ -78,13 +80,14 @@ fn patched(mut input: &[u8]) -> Vec<u8> {
 fn sealed(input: &[u8]) -> Outcome {
     let path = FOLDER.path().join("sealed.parquet");
     fs::write(&path, patched(input)).unwrap();
+    let footer = cut_tail(footer_of(&FILE.bytes));
     let slice = FileSlice {
         path: path.to_str().unwrap().to_owned(),
         size: FILE.bytes.len() as u64,
         rows: FILE.rows,
         aad_prefix: FILE.aad_prefix.clone().into(),
-        footer_length: FILE.footer_length,
-        footer_sha256: FILE.footer_sha256.as_bytes().to_vec().into(),
+        footer_length: footer.len() as u64,
+        footer_sha256: Digest::of(footer).as_bytes().to_vec().into(),
         first_row_group: 0,
         end_row_group: 2,
         table: TABLE_KEY.table().as_bytes().to_vec().into(),
@@ -142,7 +145,7 @@ fn sealed_seeds() -> Vec<Seed> {
         seed("cut_in_half", at(size / 2, &[])),
         seed(
             "indexes_zeroed",
-            at(size - usize::try_from(FILE.footer_length).unwrap() - 200, &[0; 150]),
+            at(size - footer_of(&FILE.bytes).len() - 192, &[0; 150]),
         ),
     ]
 }
@@ -150,7 +153,7 @@ fn sealed_seeds() -> Vec<Seed> {
 fn unverified_seeds() -> Vec<Seed> {
     let whole = fixture::PLAIN.clone();
     let second = fixture::plain(WriterVersion::PARQUET_2_0, false);
-    let footer = whole.len() - fixture::footer_of(&whole).len();
+    let footer = whole.len() - footer_of(&whole).len();
     vec![
         seed("version_1", whole.clone()),
         seed("version_2", second.clone()),

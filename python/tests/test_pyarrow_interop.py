@@ -111,3 +111,50 @@ def test_int96_is_an_instant(home: Home) -> None:
     home.coffer("decrypt", "int96", "int96-plain.parquet")
     back = pq.read_table(home.folder / "int96-plain.parquet")
     assert back.equals(times.cast(pa.schema([("at", pa.timestamp("us", tz="UTC"))])))
+
+
+PROTECTIONS = {
+    "flag": ["tee", "det", "ope", "ore"],
+    "i": ["det", "ope", "ashe", "std"],
+    "l": ["std", "det", "ope", "ore"],
+    "d": ["std", "det"],
+    "money": ["det", "ope"],
+    "text": ["tee", "ope", "det"],
+    "raw": ["det"],
+    "day": ["ope", "ore"],
+    "at": ["det", "ope"],
+    "clock": ["plain"],
+}
+
+
+def test_columns_of_many_protections(home: Home) -> None:
+    """They go round; PyArrow reads `tee` columns with keys, and the others without, as what they are."""
+    policy = home.folder / "home" / "policy.toml"
+    columns = "\n".join(f"{name} = {json.dumps(all_of)}" for name, all_of in PROTECTIONS.items())
+    policy.write_text(f"{policy.read_text()}\n[tables.mixed.columns]\n{columns}\n")
+    home.coffer("encrypt", "in.parquet", "mixed")
+    home.coffer("verify", "--deep", "mixed")
+    home.coffer("decrypt", "mixed", "mixed-plain.parquet")
+    assert pq.read_table(home.folder / "mixed-plain.parquet").equals(TABLE)
+
+    stored = json.loads(home.coffer("inspect", "--json", "mixed").stdout)["stored"]
+    names = {(entry["column"], entry["form"]): entry["name"] for entry in stored}
+    assert [entry["form"] for entry in stored] == [
+        *(form for all_of in PROTECTIONS.values() for form in all_of),
+        "file",
+        "row",
+    ]
+    (part,) = (home.folder / "mixed").glob("part-*.parquet")
+    home.coffer("keys", "export-keks", "--table", "mixed", "--output", "mixed.json")
+    keks = load_keks(home.folder / "mixed.json")
+    text, clock, det, ope = (names[key] for key in [("text", "tee"), ("clock", "plain"), ("i", "det"), ("i", "ope")])
+    read = read_file(part, keks, [text, clock])
+    assert read.column(text).equals(TABLE.column("text")) and read.column(clock).equals(TABLE.column("clock"))
+    shown = pq.ParquetFile(part).read(columns=[clock, det, ope])
+    assert shown.column(clock).equals(TABLE.column("clock"))
+    ciphertexts = shown.column(det).to_pylist()
+    assert ciphertexts[1] is None and len({len(value) for value in ciphertexts if value}) == 1
+    low, none, high = shown.column(ope).to_pylist()
+    assert none is None and low < high
+    with pytest.raises((OSError, pa.ArrowException)):
+        pq.ParquetFile(part).read(columns=[text])

@@ -161,6 +161,9 @@ impl<'a> Walk<'a> {
     }
 
     /// A struct. A field that is known must have its kind: the `parquet` crate reads it as that kind, whatever it says it is.
+    ///
+    /// Ids ascend, and one is written out only where its distance does not fit: the crate reads 16 bits of it, so that a large id could be
+    /// another field there.
     fn fields(&mut self, known: &[(i64, Kind)], depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(TOO_DEEP);
@@ -174,9 +177,15 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
             id = match head >> 4 {
-                0 => self.number()?,
+                0 => match self.number()? {
+                    far if far > id.saturating_add(15) => far,
+                    _ => return Err(MALFORMED),
+                },
                 delta => id.saturating_add(i64::from(delta)),
             };
+            if id > i64::from(i16::MAX) {
+                return Err(MALFORMED);
+            }
             match known.iter().find(|(known, _)| *known == id) {
                 // As a field, a boolean is its kind.
                 Some((_, Kind::Bool)) if matches!(kind, TRUE | FALSE) => {}
@@ -261,9 +270,10 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Booleans in lists and maps that it does not know the crate skips as if they took no bytes: what follows would be read in two ways.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Result<(), Error> {
         match kind {
-            TRUE | FALSE => self.byte().map(|_| ()),
+            TRUE | FALSE => Err(MALFORMED),
             kind => self.skip(kind, depth),
         }
     }
@@ -566,6 +576,33 @@ mod tests {
         let mut footer = vec![0x29, 0x1c, 0x57];
         footer.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0, 0, 0]);
         assert_eq!(reason(check_footer(&footer)), "a Thrift value is malformed");
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_refused() {
+        // FileMetaData { 2: [SchemaElement { 5: one child }, SchemaElement {}], 3: rows … }
+        let schema = [0x29, 0x2c, 0x55, 2, 0, 0];
+        let with = |field: &[u8]| [&schema, field, &[0]].concat();
+        // A field that nobody knows: 15 behind field 2, and far behind it with its id written out (zigzag).
+        assert_eq!(reason(check_footer(&with(&[0xf5, 2]))), "ok");
+        assert_eq!(reason(check_footer(&with(&[0x05, 0xfe, 0xff, 3, 2]))), "ok");
+        for field in [
+            // Field 2 again, its id written out; the same as 2 + 2¹⁶; a distance that fits; a negative one.
+            &[0x09, 4, 0x0c][..],
+            &[0x09, 0x84, 0x80, 8, 0x0c],
+            &[0x05, 6, 2],
+            &[0x05, 5, 2],
+            // Booleans in a list, and as keys and values of a map, that nobody knows.
+            &[0xf9, 0x31, 1, 2, 1],
+            &[0xfb, 1, 0x15, 1, 2],
+            &[0xfb, 1, 0x51, 2, 1],
+        ] {
+            assert_eq!(
+                reason(check_footer(&with(field))),
+                "a Thrift value is malformed",
+                "{field:02x?}"
+            );
+        }
     }
 
     #[test]

@@ -288,19 +288,32 @@ fn links_make_equal_values_of_two_tables_equal() {
     assert_eq!(links.len(), 1);
     assert_eq!((links[0].name.as_str(), links[0].master.as_str()), ("id", "main"));
 
+    // The policy decides which link a name means.
+    let pinned = format!(
+        "[links.id]\nid = \"{}\"\n[tables.v.columns]\nid = {{ protection = \"det\", link = \"id\" }}",
+        "0a".repeat(16)
+    );
+    let pinned = Policy::parse(&pinned, &owner.home.policy()).unwrap();
+    let create = |owner: &Owner, policy: &Policy, name: &str, ddl: &str| {
+        let new = NewColumns {
+            columns: parse_ddl(ddl).unwrap(),
+            ..NewColumns::default()
+        };
+        TableWrite::create(&owner.home, &owner.keyring, policy, name, &owner.root.join(name), new)
+    };
+    let refused = create(&owner, &pinned, "v", "id BIGINT").map(|_| ());
+    assert!(matches!(refused, Err(Error::PolicyLink { .. })));
+    let elsewhere = Owner::new("");
+    let refused = create(&elsewhere, &pinned, "v", "id BIGINT").map(|_| ());
+    assert!(matches!(refused, Err(Error::PolicyHasLink { .. })));
+
     // A column of another type would never match.
-    let refused = owner.begin("u2", "id BIGINT");
-    drop(refused);
     let other = Policy::parse(
         "[tables.w.columns]\nid = { protection = \"det\", link = \"id\" }",
         &owner.home.policy(),
     )
     .unwrap();
-    let new = NewColumns {
-        columns: parse_ddl("id INT").unwrap(),
-        ..NewColumns::default()
-    };
-    let refused = TableWrite::create(&owner.home, &owner.keyring, &other, "w", &owner.root.join("w"), new);
+    let refused = create(&owner, &other, "w", "id INT").map(|_| ());
     assert!(matches!(refused, Err(Error::LinkShape { .. })));
     assert!(!owner.root.join("w").exists());
 }

@@ -11,7 +11,8 @@ Exit codes:
   2  the command was used wrongly
   3  keyring, passphrase or a key
   4  the policy forbids it, or is not valid
-  5  reading or writing failed";
+  5  reading or writing failed
+  6  there are warnings";
 
 const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
@@ -20,6 +21,16 @@ Exit codes:
   2  the command was used wrongly
   4  the policy is not valid
   5  reading the configuration failed, or nobody answers at the URL";
+
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+  0  nothing to warn of
+  1  a sealed table is not what it should be
+  2  the command was used wrongly
+  3  keyring, passphrase or a key
+  4  the policy is not valid, or does not name the table
+  5  reading failed
+  6  there are warnings";
 
 /// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
 #[derive(Parser)]
@@ -55,6 +66,8 @@ pub(crate) enum Command {
     Keys(Keys),
     /// Check a sealed table: manifest, register and every file
     Verify(Verify),
+    /// What the policy's words come to
+    Policy(Policy),
     /// Say what of Spark's own security is off or weak for what Coffer does not cover
     Doctor(Doctor),
     /// Run the engine of an untrusted site (coffer-engine); arguments are passed on
@@ -205,6 +218,36 @@ pub(crate) struct Verify {
     /// writes the table or has it open
     #[arg(long)]
     pub(crate) clean: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Policy {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say what each column shows and to whom, and warn of what is known to break
+    Check(PolicyCheck),
+}
+
+#[derive(Args)]
+#[command(after_help = CHECK_EXIT_CODES)]
+pub(crate) struct PolicyCheck {
+    /// Names of tables [default: all that the policy names]. With the passphrase, types and numbers of values are read from the
+    /// sealed tables
+    #[arg(value_name = "TABLE")]
+    pub(crate) tables: Vec<String>,
+    /// Warnings that are known and accepted; they are not reported
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    pub(crate) accept: Vec<String>,
+    /// Ask for the passphrase if none is given
+    #[arg(long)]
+    pub(crate) unlock: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Policy = 4,
     /// Reading or writing failed.
     Io = 5,
+    /// All was done, and there are warnings.
+    Warnings = 6,
 }
 
 /// A command's end without success.
@@ -52,7 +54,12 @@ impl Failure {
     }
 
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        let word = if self.exit == Exit::Warnings {
+            "warning"
+        } else {
+            "error"
+        };
+        eprintln!("{word}: {}", self.message);
         if let Some(hint) = &self.hint {
             eprintln!("hint: {hint}");
         }
@@ -62,6 +69,7 @@ impl Failure {
             Exit::Keys => 3,
             Exit::Policy => 4,
             Exit::Io => 5,
+            Exit::Warnings => 6,
         })
     }
 }

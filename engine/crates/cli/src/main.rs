@@ -25,6 +25,7 @@ mod init;
 mod inspect;
 mod keys;
 mod output;
+mod policy;
 mod reference;
 mod site;
 mod source;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&site, &args),
         Command::Keys(args) => keys::run(&site, args),
         Command::Verify(args) => verify::run(&site, &args),
+        Command::Policy(args) => policy::run(&site, &args),
         Command::Doctor(args) => doctor::run(&site, &args),
         Command::Engine(args) => exec::engine(&args),
         Command::Sql(args) => exec::sql(&site, &args),

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory};
 
-use crate::{args::Cli, doctor, failure::Failure};
+use crate::{args::Cli, doctor, failure::Failure, policy};
 
 const HEAD: &str = "\
 # The `coffer` command line
@@ -38,6 +38,10 @@ fn section(text: &mut String, mut command: Command, name: &str) {
     if name == "coffer doctor" {
         text.push_str("\nThe checks:\n\n");
         text.push_str(&doctor::reference());
+    }
+    if name == "coffer policy check" {
+        text.push_str("\nThe warnings:\n\n");
+        text.push_str(&policy::reference());
     }
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         section(text, inner.clone(), &format!("{name} {}", inner.get_name()));

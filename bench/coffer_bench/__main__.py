@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from coffer.workload import policies
 from coffer_bench import encrypt, page, report, schemes, sides, tpch
 
 
@@ -18,11 +19,16 @@ def main() -> int:
     parser.add_argument("benchmark", choices=["tpch", "encrypt", "schemes", "page"])
     parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument("--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)")
-    parser.add_argument("--sides", default="spark,coffer,unsealed", help="tpch: who takes part (default: %(default)s)")
+    parser.add_argument("--sides", help="tpch: who takes part (default: spark,coffer,unsealed; with --policy spark,coffer)")
     parser.add_argument("--peer", choices=["comet"], help="tpch: compare with plaintext Comet too; fetched on demand")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)")
-    parser.add_argument("--partitions", type=int, default=4, help="shuffle partitions (default: %(default)s)")
+    parser.add_argument(
+        "--partitions", type=int, help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)"
+    )
+    parser.add_argument(
+        "--policy", choices=policies.NAMES, help="tpch: the protections of Coffer's tables (default: all tee)"
+    )
     parser.add_argument(
         "--engine-memory",
         default="2g",
@@ -60,11 +66,13 @@ def _write(file: Path, result: dict[str, Any]) -> None:
 def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:
     if arguments.benchmark == "encrypt":
         return encrypt.measure(arguments.sf, arguments.runs, folder)
-    names = [*arguments.sides.split(","), *([arguments.peer] if arguments.peer else [])]
+    chosen = arguments.sides or ("spark,coffer" if arguments.policy else "spark,coffer,unsealed")
+    names = [*chosen.split(","), *([arguments.peer] if arguments.peer else [])]
     unknown = [name for name in names if name not in sides.START]
     if unknown:
         raise SystemExit(f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.START)}")
-    resources = sides.Resources.of(arguments.cores, arguments.partitions, arguments.engine_memory)
+    partitions = arguments.partitions or max(4, round(5 * float(arguments.sf)) if float(arguments.sf) > 1 else 4)
+    resources = sides.Resources.of(arguments.cores, partitions, arguments.engine_memory, arguments.policy)
     return tpch.measure(arguments.sf, _numbers(arguments.queries), arguments.runs, folder, names, resources)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer._find import cache_dir
+from coffer.workload import policies
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver
 
@@ -31,13 +32,14 @@ class Resources:
     partitions: int
     heap: int
     native: int
+    policy: str | None = None
 
     @staticmethod
-    def of(cores: int, partitions: int, engine_memory: str) -> Resources:
+    def of(cores: int, partitions: int, engine_memory: str, policy: str | None = None) -> Resources:
         found = re.fullmatch(r"(\d+)\s*[gG](i?[bB])?", engine_memory)
         if not found:
             raise ValueError(f"{engine_memory!r} is no memory size such as 2g")
-        return Resources(cores, partitions, heap=2, native=int(found.group(1)))
+        return Resources(cores, partitions, heap=2, native=int(found.group(1)), policy=policy)
 
     @property
     def master(self) -> str:
@@ -62,8 +64,8 @@ def spark(tables: Tables, folder: Path, resources: Resources) -> Driver:
 
 
 def coffer(tables: Tables, folder: Path, resources: Resources) -> Driver:
-    """Coffer on sealed tables made of the same files."""
-    return _sealed("coffer", tables, folder, resources)
+    """Coffer on sealed tables made of the same files, under the policy that is asked for."""
+    return _sealed("coffer", tables, folder, resources, policy=resources.policy)
 
 
 # What is hidden beyond values, and how: docs/security/sizes.md says what of.
@@ -95,8 +97,12 @@ def _sealed(
     *,
     programs: Path | None = None,
     conf: dict[str, str] | None = None,
+    policy: str | None = None,
 ) -> Driver:
     owner = Owner.create(folder / f"{name}-trusted", programs)
+    if policy is not None:
+        policies.write(policy, owner.home / "policy.toml")
+        conf = {**(conf or {}), **policies.conf(policy)}
     conf = {**resources.conf(folder / name, resources.heap), **(conf or {})}
     conf["spark.coffer.engine.memory"] = f"{resources.native}GiB"
     env = {}

@@ -33,6 +33,9 @@ def measure(scale: str, numbers: list[int], runs: int, folder: Path, sides: list
         drivers = {side: stack.enter_context(START[side](tables, folder, resources)) for side in sides}
         for name, text in texts.items():
             _measure_one(name, text, runs, drivers, measured)
+        if (sealed := folder / "coffer-tables").is_dir():
+            plain, stored = sum(map(_bytes, tables.values())), _bytes(sealed)
+            measured.settings["storage"] = {"plain_bytes": plain, "sealed_bytes": stored, "ratio": round(stored / plain, 3)}
     return measured
 
 
@@ -76,6 +79,10 @@ def _wrong(name: str, side: str, why: str, measured: Measured) -> None:
     # Peers may be wrong by themselves; what is said here of an answer is said of Coffer.
     if side != "comet":
         measured.same_answer[name] = False
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
 
 
 def _names(text: str, table: str) -> bool:

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::{EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest};
+use coffer_keys::{EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest, attest_host};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
 };
@@ -89,11 +89,14 @@ impl Service {
         }
         let owner = self.keyring.owner_key();
         let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
-        let attested = attest(&self.policy, &owner.public(), challenge, &application, &evidence)?;
+        let attested = match inner.hosts {
+            true => attest_host(&self.policy, &owner.public(), challenge, &application, &evidence)?,
+            false => attest(&self.policy, &owner.public(), challenge, &application, &evidence)?,
+        };
         let sender = ReleaseSender::new(&attested, owner, &application)?;
         let admitted = Admitted {
             engine_id: attested.engine_id(),
-            simulated: attested.is_simulated(),
+            simulated: attested.is_simulated() && !inner.hosts,
         };
         inner.engines.insert(
             admitted.engine_id.clone(),

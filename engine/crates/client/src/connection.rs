@@ -64,6 +64,7 @@ async fn serve(
         match guarded(service, &message, &mut greeted) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
+            Ok(Reply::Keep(rows, session, most)) => keep(service, rows, &session, most, &mut write).await?,
             Err(error) => problem(&error, &mut write).await?,
         }
     }
@@ -82,6 +83,24 @@ async fn problem(error: &ClientError, write: &mut WriteHalf) -> Result<(), coffe
     put_message(&mut out, kind_byte(ClientMessage::Problem), &error.problem())?;
     write.write_all(&out).await?;
     Ok(())
+}
+
+/// The rows stay here; what goes out is their number.
+async fn keep(
+    service: &Service,
+    rows: ResultRows,
+    session: &[u8],
+    most: u64,
+    write: &mut WriteHalf,
+) -> Result<(), coffer_engine::wire::WireError> {
+    match service.keep_rows(session, rows, most).await {
+        Ok(kept) => {
+            let mut out = Vec::new();
+            put_message(&mut out, kind_byte(ClientMessage::ResultKept), &kept)?;
+            Ok(write.write_all(&out).await?)
+        }
+        Err(error) => problem(&error, write).await,
+    }
 }
 
 /// Sends the rows as RESULT_ARROW messages, then RESULT_END; or PROBLEM, after which what was sent counts for nothing.

@@ -207,6 +207,15 @@ pub enum ClientError {
         /// Spark's text.
         message: String,
     },
+    /// Host engines would be given what only enclaves may have.
+    #[error("engines are host engines, and may not have {0}")]
+    ForHosts(&'static str),
+    /// Rows that were to wait here are not here.
+    #[error("there are no kept rows {0}: they were used, or the session never had them")]
+    KeptUnknown(u32),
+    /// More would come home than the query allows.
+    #[error("more than {0} bytes would come home for the part of the query that only this site may do")]
+    TooMuchHome(u64),
     /// A sealed error or metrics blob does not open.
     #[error("what the engine sealed does not open: {0}")]
     Opening(coffer_sealing::Error),
@@ -281,6 +290,9 @@ impl ClientError {
             Self::Payload { .. } => "payload",
             Self::Finish(_) => "finish",
             Self::Spark { class, .. } => class,
+            Self::ForHosts(_) => "for_hosts",
+            Self::KeptUnknown(_) => "kept_unknown",
+            Self::TooMuchHome(_) => "too_much_home",
             Self::Opening(_) => "opening",
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
@@ -326,6 +338,12 @@ impl ClientError {
             }
             Self::Mixed { .. } => {
                 "executors or shuffle files were lost while rows without a fixed order were cut by a limit; run the query again"
+            }
+            Self::ForHosts(_) => {
+                "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on"
+            }
+            Self::TooMuchHome(_) => {
+                "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes"
             }
             Self::SessionUnknown => "the query's session has ended: run the query again",
             Self::WriteUnknown(_) => "run the command again",

@@ -4,8 +4,10 @@
 //! keys to them, opens tables, checks and seals whole stages, accepts commit records, opens results, and publishes what was written. It parses what
 //! executors send (sealed streams, commit records, errors) so that the JVM need not.
 //!
-//! What it is not: it reads no table file, runs no fragment over table data (only the finish of a result, over rows that are
-//! opened for the user anyway), and believes nothing that was not sealed by an engine it admitted.
+//! It also runs what no engine may (`home`): the finish of a result, and the part of a plan above the last operator that engines can do on
+//! columns as they are stored.
+//!
+//! What it is not: it reads no table file, and believes nothing that was not sealed by an engine it admitted.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -19,6 +21,7 @@ pub mod connection;
 mod coverage;
 mod error;
 mod literals;
+mod home;
 mod opened;
 mod origins;
 mod repeatable;

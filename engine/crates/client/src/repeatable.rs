@@ -46,7 +46,9 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         Unordered | Not => Not,
     };
     match &of.op {
-        Some(Op::Scan(_) | Op::Values(_) | Op::Filter(_) | Op::Project(_) | Op::Expand(_)) | None => below,
+        Some(Op::Scan(_) | Op::Values(_) | Op::Filter(_) | Op::Project(_) | Op::Reveal(_) | Op::Expand(_)) | None => {
+            below
+        }
         // Equal keys of a merge come in whatever order.
         Some(Op::Input(input)) => match producers.get(&input.input_id) {
             Some(Ordered) if input.merge.is_empty() => Ordered,

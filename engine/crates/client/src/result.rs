@@ -8,32 +8,26 @@ use arrow::{
     error::ArrowError,
     ipc::writer::{IpcWriteOptions, StreamWriter},
 };
-use coffer_expr::{CompileContext, SparkError};
-use coffer_plan::{BuildContext, ScanFiles, TaskIo, boundary_schema, build, with_task_io};
-use coffer_proto::{
-    plan::{Fragment, node::Op},
-    wire::OpenResult,
-};
-use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnvBuilder};
+use coffer_expr::SparkError;
+use coffer_plan::boundary_schema;
+use coffer_proto::{plan::Fragment, wire::OpenResult};
+use datafusion_common::DataFusionError;
+use datafusion_execution::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
 use prost::Message;
 
 use crate::{
     ClientError, Service,
+    home::{self, Rows},
     opened::{self, Sealed},
     session::Output,
 };
 
-/// Rows of a batch in the finish.
-const BATCH_ROWS: usize = 8192;
-
 /// The rows of a result, opened as they are read.
 pub(crate) struct ResultRows {
-    schema: SchemaRef,
-    rows: SendableRecordBatchStream,
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: SendableRecordBatchStream,
 }
 
 impl Service {
@@ -53,7 +47,7 @@ impl Service {
         // The finish is checked before anything is taken: what is taken cannot be asked for again.
         let finish = match request.finish.is_empty() {
             true => None,
-            false => Some(Finish::read(&request.finish, &stage.schema)?),
+            false => Some(finish_input(&request.finish, &schema)?),
         };
         let sealed = opened::take(
             &mut session,
@@ -80,126 +74,27 @@ impl Service {
                     schema,
                 })
             }
-            Some(finish) => finish.run(schema, opened),
-        }
-    }
-}
-
-struct Finish {
-    fragment: Fragment,
-    input: u32,
-    output: SchemaRef,
-}
-
-impl Finish {
-    fn read(bytes: &[u8], result: &coffer_proto::plan::Schema) -> Result<Self, ClientError> {
-        let fragment = Fragment::decode(bytes).map_err(|_| ClientError::Malformed("finish"))?;
-        let mut inputs = Vec::new();
-        let mut nodes: Vec<_> = fragment.root.iter().collect();
-        while let Some(node) = nodes.pop() {
-            match &node.op {
-                Some(Op::Input(input)) => inputs.push(input),
-                // The client engine opens results; it reads no tables.
-                Some(Op::Scan(_)) => return Err(ClientError::Malformed("finish")),
-                _ => nodes.extend(coffer_engine::task::children(node)),
+            Some((fragment, input)) => {
+                let opened = Rows {
+                    schema,
+                    streams: opened,
+                };
+                home::run(&fragment, HashMap::from([(input, opened)]), None)
             }
         }
-        let [input] = inputs.as_slice() else {
-            return Err(ClientError::Malformed("finish"));
-        };
-        let declared = input.schema.iter().flat_map(|schema| &schema.fields);
-        if !declared
-            .map(|field| &field.r#type)
-            .eq(result.fields.iter().map(|field| &field.r#type))
-        {
-            return Err(ClientError::Malformed("finish"));
+    }
+}
+
+/// The finish of a result: its only leaf is an Input of the result's own columns.
+fn finish_input(bytes: &[u8], result: &SchemaRef) -> Result<(Fragment, u32), ClientError> {
+    let fragment = Fragment::decode(bytes).map_err(|_| ClientError::Malformed("finish"))?;
+    let inputs = home::inputs(&fragment)?;
+    match inputs.as_slice() {
+        [input] if home::fits(input, result)? => {
+            let id = input.input_id;
+            Ok((fragment, id))
         }
-        let output = boundary_schema(fragment.output.as_ref().ok_or(ClientError::Malformed("finish"))?)?;
-        let input = input.input_id;
-        Ok(Self {
-            fragment,
-            input,
-            output,
-        })
-    }
-
-    fn run(self, schema: SchemaRef, opened: Vec<Vec<RecordBatch>>) -> Result<ResultRows, ClientError> {
-        let plan = build(
-            &self.fragment,
-            &BuildContext {
-                partitions: 1,
-                expressions: &CompileContext::default(),
-            },
-        )?;
-        let side = OpenedSide {
-            input: self.input,
-            schema,
-            partitions: Mutex::new(Some(opened)),
-        };
-        let context = TaskContext::new(
-            None,
-            "result".to_owned(),
-            with_task_io(coffer_plan::config(BATCH_ROWS), Arc::new(side)),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            RuntimeEnvBuilder::new().build_arc()?,
-        );
-        Ok(ResultRows {
-            rows: plan.execute(0, Arc::new(context))?,
-            schema: self.output,
-        })
-    }
-}
-
-/// The opened partitions, as the finish's input.
-struct OpenedSide {
-    input: u32,
-    schema: SchemaRef,
-    partitions: Mutex<Option<Vec<Vec<RecordBatch>>>>,
-}
-
-impl OpenedSide {
-    fn take(&self, id: u32) -> DataResult<Vec<Vec<RecordBatch>>> {
-        self.partitions
-            .lock()
-            .take()
-            .filter(|_| id == self.input)
-            .ok_or_else(|| internal_datafusion_err!("the result is read twice"))
-    }
-
-    fn stream(
-        &self,
-        batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
-    ) -> SendableRecordBatchStream {
-        let rows = stream::iter(batches.into_iter().map(Ok));
-        Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            coffer_engine::task::coalesced(Arc::clone(&self.schema), rows),
-        ))
-    }
-}
-
-impl TaskIo for OpenedSide {
-    fn partition(&self) -> u32 {
-        0
-    }
-
-    fn input(&self, input_id: u32) -> DataResult<SendableRecordBatchStream> {
-        Ok(self.stream(self.take(input_id)?.into_iter().flatten()))
-    }
-
-    fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
-        Ok(self
-            .take(input_id)?
-            .into_iter()
-            .map(|batches| self.stream(batches))
-            .collect())
-    }
-
-    fn scan(&self, _: u32) -> DataResult<ScanFiles> {
-        Err(internal_datafusion_err!("the finish of a result reads no tables"))
+        _ => Err(ClientError::Malformed("finish")),
     }
 }
 

@@ -9,14 +9,14 @@ use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
 };
-use coffer_keys::{Challenges, Home, Keyring, Passphrase, Policy, TableId};
+use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, Policy, TableId};
 use coffer_proto::{
     padded,
     plan::Fragment,
     wire::{
         ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
-        NewSession, NodeMetrics, OpenError, OpenMetrics, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
-        ValueSealed, Welcome, sealed_object::Kind,
+        NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult, RunAtHome, SealValue, SealedObject, SessionEnded,
+        TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
     },
 };
 use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
@@ -47,6 +47,8 @@ pub struct Service {
 #[derive(Default)]
 pub(crate) struct Inner {
     pub(crate) application: Option<String>,
+    /// Engines are host engines: they get session keys, and nothing else.
+    pub(crate) hosts: bool,
     pub(crate) challenges: Challenges,
     pub(crate) drawn: Drawn,
     pub(crate) engines: HashMap<String, Engine>,
@@ -66,6 +68,17 @@ pub(crate) enum Reply {
     Message(Vec<u8>),
     /// The rows of a result.
     Rows(ResultRows),
+    /// Rows that stay here: of which session, and at most how many bytes.
+    Keep(ResultRows, bytes::Bytes, u64),
+}
+
+impl Reply {
+    fn of(rows: ResultRows, session: bytes::Bytes, keep_bytes: u64) -> Self {
+        match keep_bytes {
+            0 => Self::Rows(rows),
+            most => Self::Keep(rows, session, most),
+        }
+    }
 }
 
 impl Service {
@@ -118,7 +131,22 @@ impl Service {
                 ClientMessage::CommitsAccepted,
                 &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
             ),
-            ClientMessage::OpenResult => Ok(Reply::Rows(self.open_result(&decode(message, "OPEN_RESULT")?)?)),
+            ClientMessage::OpenResult => {
+                let request: OpenResult = decode(message, "OPEN_RESULT")?;
+                Ok(Reply::of(
+                    self.open_result(&request)?,
+                    request.session,
+                    request.keep_bytes,
+                ))
+            }
+            ClientMessage::RunAtHome => {
+                let request: RunAtHome = decode(message, "RUN_AT_HOME")?;
+                Ok(Reply::of(
+                    self.run_at_home(&request)?,
+                    request.session,
+                    request.keep_bytes,
+                ))
+            }
             ClientMessage::PickBounds => reply(
                 ClientMessage::BoundsPicked,
                 &self.pick_bounds(&decode(message, "PICK_BOUNDS")?)?,
@@ -174,8 +202,15 @@ impl Service {
         if hello.cluster_deploy_mode && !self.policy.trusts_cluster_deploy_mode() {
             return Err(ClientError::ClusterDeployMode);
         }
+        if hello.host_engines && !self.policy.accepts_host_results() {
+            return Err(ClientError::Evidence(EvidenceError::HostNotAccepted));
+        }
         let mut inner = self.inner.lock();
-        if inner.application.get_or_insert_with(|| hello.application.clone()) != &hello.application {
+        if inner.application.is_none() {
+            inner.application = Some(hello.application.clone());
+            inner.hosts = hello.host_engines;
+        }
+        if inner.application.as_ref() != Some(&hello.application) || inner.hosts != hello.host_engines {
             return Err(ClientError::OtherApplication);
         }
         Ok(Welcome {
@@ -225,7 +260,15 @@ impl Service {
         Ok(SessionEnded {})
     }
 
+    /// Whether engines are host engines: what goes to them is as good as in clear.
+    pub(crate) fn hosts(&self) -> bool {
+        self.inner.lock().hosts
+    }
+
     fn seal_value(&self, request: SealValue) -> Result<ValueSealed, ClientError> {
+        if self.hosts() {
+            return Err(ClientError::ForHosts("the value of a subquery"));
+        }
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let id = request.id;

@@ -9,7 +9,7 @@ use coffer_keys::{KekSet, ReleasePayload};
 use coffer_proto::plan::Schema;
 use coffer_sealing::{AttemptId, SessionId, SessionKey};
 
-use crate::{ClientError, origins::Origins, repeatable::Repeatable};
+use crate::{ClientError, home::Rows, origins::Origins, repeatable::Repeatable};
 
 /// How long an engine keeps a session that it hears nothing of.
 const LEASE_SECONDS: u32 = 3600;
@@ -74,6 +74,9 @@ pub(crate) struct Session {
     taken_origins: HashMap<(u32, u64), Origins>,
     /// Partitions of results, samples and writes that were taken, by stage and execution.
     taken: HashMap<(u32, u64), HashSet<u32>>,
+    /// Rows that wait here for the part of the plan that runs at home, by number from 1.
+    pub(crate) kept: HashMap<u32, Rows>,
+    last_kept: u32,
 }
 
 impl Session {
@@ -89,6 +92,8 @@ impl Session {
             objects: HashMap::new(),
             taken_origins: HashMap::new(),
             taken: HashMap::new(),
+            kept: HashMap::new(),
+            last_kept: 0,
         })
     }
 
@@ -178,6 +183,13 @@ impl Session {
         taken.extend(now);
         self.taken_origins.insert((stage, execution), origins);
         Ok(())
+    }
+
+    /// Keeps rows; they are found under the number.
+    pub(crate) fn keep(&mut self, rows: Rows) -> u32 {
+        self.last_kept += 1;
+        self.kept.insert(self.last_kept, rows);
+        self.last_kept
     }
 
     /// Sets an object. The same again is fine; each is set once.

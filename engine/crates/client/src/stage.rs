@@ -59,6 +59,9 @@ impl Service {
             leaves.gather(stage, root)?;
         }
         let sources = self.sources(request, &leaves)?;
+        if self.hosts() {
+            for_hosts(&leaves, &sources, write.is_some())?;
+        }
         check_producers(&session, request, &leaves)?;
         check_coverage(request, &sources)?;
         let pins = pins(&session, request)?;
@@ -171,6 +174,21 @@ impl Service {
     }
 }
 
+/// Host engines get no key of a column, and no rows of the query's own: what goes to them is as good as in clear.
+fn for_hosts(leaves: &Leaves, sources: &HashMap<u32, Source>, writes: bool) -> Result<(), ClientError> {
+    let mut ids = sources.values().flat_map(|source| &source.ids);
+    if ids.any(|id| id.column_id().is_some()) {
+        return Err(ClientError::ForHosts("the key of a column"));
+    }
+    if leaves.values {
+        return Err(ClientError::ForHosts("rows that the query brings along"));
+    }
+    if writes {
+        return Err(ClientError::ForHosts("a table to write"));
+    }
+    Ok(())
+}
+
 fn wrong(stage: u32, what: &'static str) -> ClientError {
     ClientError::Stage { stage, what }
 }
@@ -231,6 +249,7 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
             // A stage of no tasks (a table without files) is still checked.
             partitions: partitions.max(1),
             expressions: &expressions,
+            revealer: None,
         },
     )?;
     Ok(())
@@ -451,6 +470,8 @@ fn descriptor(
 struct Leaves<'a> {
     scans: HashMap<u32, &'a Scan>,
     inputs: HashMap<u32, &'a Input>,
+    /// Whether rows come with the fragment.
+    values: bool,
 }
 
 impl<'a> Leaves<'a> {
@@ -464,6 +485,10 @@ impl<'a> Leaves<'a> {
                 Some(_) => Err(wrong(stage, "two inputs with one id")),
                 None => Ok(()),
             },
+            Some(Op::Values(values)) => {
+                self.values |= !values.rows.is_empty();
+                Ok(())
+            }
             _ => children(node)
                 .into_iter()
                 .try_for_each(|child| self.gather(stage, child)),

@@ -11,7 +11,7 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, arithmetic, cast, conditional, datetime, decimal,
+    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
     function::{CallInfo, Entry, Fallible, SparkFunction},
     literal, math, predicate, strings, types,
 };
@@ -231,14 +231,16 @@ fn call_is_fallible(call: &plan::Call) -> bool {
 }
 
 fn find(name: &str) -> Option<&'static Entry> {
-    let families: [&'static [Entry]; 7] = [
+    let families: [&'static [Entry]; 9] = [
         arithmetic::FUNCTIONS,
+        average::FUNCTIONS,
         decimal::FUNCTIONS,
         math::FUNCTIONS,
         predicate::FUNCTIONS,
         strings::FUNCTIONS,
         datetime::FUNCTIONS,
         cast::FUNCTIONS,
+        cipher::FUNCTIONS,
     ];
     families.into_iter().flatten().find(|entry| entry.name == name)
 }

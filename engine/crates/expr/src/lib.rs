@@ -8,8 +8,10 @@
 //! expression whose argument types Catalyst would not have produced is refused.
 
 mod arithmetic;
+mod average;
 mod calendar;
 mod cast;
+mod cipher;
 mod compile;
 mod conditional;
 mod datetime;
@@ -26,6 +28,7 @@ pub mod types;
 mod vector;
 mod zone;
 
+pub use average::average;
 pub use compile::{CompileContext, compile, is_fallible, normalize_key};
 pub use error::{SparkError, Unsupported};
 pub use literal::{scalar, typed_null};

@@ -37,7 +37,7 @@ mod scheme_key;
 mod table_key;
 
 pub use evidence::{
-    AttestedEngine, Challenge, Challenges, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, attest,
+    AttestedEngine, Challenge, Challenges, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, attest, attest_host,
 };
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};

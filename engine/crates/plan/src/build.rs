@@ -7,19 +7,22 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use coffer_expr::CompileContext;
-use coffer_proto::plan::{AggCall, Expr, Fragment, Join, NamedExpr, Node, Project, Sort, node::Op, partitioning, sink};
+use coffer_proto::plan::{
+    AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
+};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
 
 use crate::{
-    NodeMetrics, Unsupported, aggregate, columns,
+    NodeMetrics, Revealer, Unsupported, aggregate, columns,
     expand::ExpandExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},
     limit::LimitExec,
     metrics, order,
+    reveal::RevealExec,
     scan::ScanExec,
     schema::schema_of,
     top_k::TopKExec,
@@ -36,6 +39,8 @@ pub struct BuildContext<'a> {
     pub partitions: usize,
     /// Subquery values and the like, for expressions.
     pub expressions: &'a CompileContext,
+    /// Who opens stored columns: in the client engine, for what runs at home.
+    pub revealer: Option<Arc<dyn Revealer>>,
 }
 
 /// One plan for all tasks that an engine runs of a fragment.
@@ -86,6 +91,7 @@ pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupp
     })?;
     let mut builder = Builder {
         expressions: Expressions(context.expressions),
+        revealer: context.revealer.clone(),
         nodes: vec![],
         in_broadcast: false,
     };
@@ -211,6 +217,7 @@ type NamedExprs = Vec<(Arc<dyn PhysicalExpr>, String)>;
 
 struct Builder<'a> {
     expressions: Expressions<'a>,
+    revealer: Option<Arc<dyn Revealer>>,
     nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
     /// Whether the nodes being built are the broadcast side of a join: one partition, the same in every task.
     in_broadcast: bool,
@@ -323,6 +330,22 @@ impl Builder<'_> {
                 vec![Arc::new(plan)]
             }
             Op::Join(join) => self.join(id, join, None, partitions)?,
+            Op::Reveal(reveal) => {
+                let revealer = self.revealer.clone();
+                let revealer = revealer.ok_or(malformed("a column to open in an engine that opens none"))?;
+                let child = self.child(id, reveal.child.as_deref(), partitions)?;
+                let fields = reveal.columns.iter().map(|column| Field {
+                    name: column.name.clone(),
+                    r#type: column.r#type,
+                    nullable: column.nullable,
+                });
+                let schema = Schema {
+                    fields: fields.collect(),
+                };
+                let schema = schema_of(&schema, id)?;
+                let columns = reveal.columns.clone().into();
+                vec![Arc::new(RevealExec::try_new(id, child, columns, revealer, schema)?)]
+            }
         };
         self.keep(id, made)
     }
@@ -508,6 +531,7 @@ fn has_values(node: Option<&Node>) -> bool {
         Some(Op::Sort(op)) => has_values(op.child.as_deref()),
         Some(Op::Limit(op)) => has_values(op.child.as_deref()),
         Some(Op::Expand(op)) => has_values(op.child.as_deref()),
+        Some(Op::Reveal(op)) => has_values(op.child.as_deref()),
         Some(Op::Union(op)) => op.children.iter().any(|child| has_values(Some(child))),
         Some(Op::Join(op)) => has_values(op.left.as_deref()) || has_values(op.right.as_deref()),
     }

@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use coffer_proto::plan::{
     AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
     Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op, partitioning,
-    sink,
+    reveal, sink,
 };
 
 /// The fragment as indented text, for EXPLAIN.
@@ -51,6 +51,7 @@ impl Writer<'_> {
             Op::Aggregate(aggregate) => self.child(aggregate.child.as_deref(), depth),
             Op::Sort(sort) => self.child(sort.child.as_deref(), depth),
             Op::Limit(limit) => self.child(limit.child.as_deref(), depth),
+            Op::Reveal(reveal) => self.child(reveal.child.as_deref(), depth),
             Op::Expand(expand) => self.child(expand.child.as_deref(), depth),
             Op::Union(union) => union.children.iter().try_for_each(|child| self.node(child, depth + 1)),
             Op::Join(join) => {
@@ -117,6 +118,14 @@ impl Writer<'_> {
                 when(out, stacked, format_args!(" stacked {:?}", union.children_partitions))
             }
             Op::Join(join) => Self::join(out, join),
+            Op::Reveal(reveal) => {
+                let opened = reveal
+                    .columns
+                    .iter()
+                    .filter(|column| column.kind() != reveal::Kind::AsIs);
+                let names: Vec<&str> = opened.map(|column| column.name.as_str()).collect();
+                write!(out, "Open [{}]", names.join(", "))
+            }
         }
     }
 

@@ -105,6 +105,7 @@ impl Host {
             application: APPLICATION.to_owned(),
             cluster_deploy_mode: false,
             local_master: true,
+            host_engines: false,
         };
         self.request(ClientMessage::Hello, &hello)
     }

@@ -117,6 +117,7 @@ impl Client {
             application: APPLICATION.to_owned(),
             cluster_deploy_mode,
             local_master: true,
+            host_engines: false,
         };
         self.ask(ClientMessage::Hello, &hello).await
     }

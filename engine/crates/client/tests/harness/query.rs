@@ -149,6 +149,7 @@ impl Query {
                 .map(|fragment| fragment.encode_to_vec().into())
                 .unwrap_or_default(),
             partial: false,
+            keep_bytes: 0,
         }
     }
 }

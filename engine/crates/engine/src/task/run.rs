@@ -373,6 +373,7 @@ fn plan(
     let context = BuildContext {
         partitions: usize::try_from(task.partitions).map_err(|_| Check::DescriptorPlace)?,
         expressions,
+        revealer: None,
     };
     let plan = Arc::new(build(&task.fragment, &context)?);
     Ok(session.keep_plan(task.plan_key.clone(), plan))

@@ -29,6 +29,7 @@ fn run(input: &[u8]) -> Outcome {
     let context = BuildContext {
         partitions: 3,
         expressions: &CompileContext::default(),
+        revealer: None,
     };
     outcome(build(&fragment, &context))
 }

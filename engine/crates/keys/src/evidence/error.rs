@@ -49,6 +49,9 @@ pub enum EvidenceError {
     /// Asked of an engine: the application's name is too long.
     #[error("the application's name is too long")]
     ApplicationTooLong,
+    /// Host engines, and a policy that does not accept what they return.
+    #[error("the policy does not accept what host engines return")]
+    HostNotAccepted,
     /// Random source or crypto library failed.
     #[error(transparent)]
     Sealing(#[from] coffer_sealing::Error),
@@ -70,6 +73,7 @@ impl EvidenceError {
             EvidenceError::UnknownChallenge => "unknown_challenge",
             EvidenceError::OtherOwner => "other_owner",
             EvidenceError::ApplicationTooLong => "application_too_long",
+            EvidenceError::HostNotAccepted => "host_not_accepted",
             EvidenceError::Sealing(error) => error.code(),
         }
     }
@@ -96,6 +100,9 @@ impl EvidenceError {
             EvidenceError::UnknownChallenge => "start the application again; if it recurs, evidence is being replayed",
             EvidenceError::OtherOwner => "an engine serves one owner for its life: restart it",
             EvidenceError::ApplicationTooLong => "give the application a shorter name",
+            EvidenceError::HostNotAccepted => {
+                "without enclaves nobody vouches for a result: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required"
+            }
             EvidenceError::Sealing(error) => return error.hint(),
         };
         Some(text.to_string())

@@ -17,7 +17,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::{OwnerPublicKey, codec::Writer};
 
-pub use attest::{AttestedEngine, Verifier, attest};
+pub use attest::{AttestedEngine, Verifier, attest, attest_host};
 pub use challenge::{Challenge, Challenges};
 pub use error::EvidenceError;
 

@@ -6,6 +6,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array},
     datatypes::{DataType, Decimal128Type, Float64Type, Int64Type},
 };
+use coffer_expr::average;
 use coffer_proto::plan::EvalMode;
 use datafusion_common::Result;
 use datafusion_expr::EmitTo;
@@ -137,7 +138,7 @@ impl GroupState for AverageDecimal {
                     return Ok(None);
                 }
                 let quotient = sum
-                    .and_then(|sum| divide(sum, scale, count, result_scale))
+                    .and_then(|sum| average(sum, scale, count, result_scale))
                     .filter(|q| q.unsigned_abs() <= largest(precision).unsigned_abs());
                 match quotient {
                     None if self.ansi => Err(overflow("Overflow in sum of decimals", "try_avg")),
@@ -158,61 +159,5 @@ impl GroupState for AverageDecimal {
 
     fn size(&self) -> usize {
         self.states.capacity() * size_of::<(Option<i128>, i64)>()
-    }
-}
-
-/// `sum` of scale `scale` ÷ `count` at scale `to`, rounded as Spark does: half up at 39 digits after the point, then half
-/// up again at `to`. `None` if it does not fit 38 digits.
-fn divide(sum: i128, scale: i8, count: i64, to: i8) -> Option<i128> {
-    let count_wide = u128::from(count.unsigned_abs());
-    let magnitude = sum.unsigned_abs();
-    let (mut quotient, mut rest) = (magnitude / count_wide, magnitude % count_wide);
-    // Long division: rest < count < 2^63, so ten times it fits.
-    for _ in scale..to {
-        rest *= 10;
-        quotient = quotient.checked_mul(10)?.checked_add(rest / count_wide)?;
-        rest %= count_wide;
-    }
-    // The first rounding can lift the rest to a half only if it is within half a unit of the 39th digit of it.
-    let missing = count_wide.saturating_sub(rest * 2);
-    let digits = u32::try_from(39 - i32::from(to)).ok()?;
-    let within = |power: u128| missing.checked_mul(power).is_some_and(|missing| missing <= count_wide);
-    let lifted = missing == 0 || 10u128.checked_pow(digits).is_some_and(within);
-    if lifted {
-        quotient = quotient.checked_add(1)?;
-    }
-    let quotient = i128::try_from(quotient).ok()?;
-    Some(if sum < 0 { -quotient } else { quotient })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn averages_round_half_up_away_from_zero() {
-        assert_eq!(divide(10, 0, 3, 4), Some(33333));
-        assert_eq!(divide(20, 0, 3, 4), Some(66667));
-        assert_eq!(divide(-20, 0, 3, 4), Some(-66667));
-        assert_eq!(divide(1, 0, 2, 0), Some(1));
-        assert_eq!(divide(-1, 0, 2, 0), Some(-1));
-        assert_eq!(divide(1, 0, 32, 4), Some(313)); // 0.03125
-        assert_eq!(divide(0, 2, 7, 6), Some(0));
-    }
-
-    #[test]
-    fn the_rounding_at_39_digits_lifts_what_is_just_below_a_half() {
-        // 0.4999…95 with 38 nines after the 4 rounds to 0.5 at 39 digits and so to 1 at scale 38's last digit.
-        // At scale 38: one unit of the 39th digit below the half, divided by a count that puts it half a unit nearer.
-        let count = 2_000_000_000_000_000_001i64;
-        // rest·2 = count − 1, digits = 1: missing = 1, 10 ≤ count.
-        assert_eq!(divide(1_000_000_000_000_000_000, 38, count, 38), Some(1));
-        // Further away it stays below.
-        assert_eq!(divide(900_000_000_000_000_000, 38, count, 38), Some(0));
-    }
-
-    #[test]
-    fn a_quotient_of_too_many_digits_is_none() {
-        assert_eq!(divide(i128::MAX, 0, 1, 4), None);
     }
 }

@@ -14,6 +14,7 @@ use datafusion_expr::{
 };
 
 use super::{
+    ashe::Sums,
     average::{AverageDecimal, AverageDouble},
     count::Count,
     extreme,
@@ -46,6 +47,7 @@ enum Kind {
     Extreme { largest: bool },
     FirstLast { last: bool, ignore_nulls: bool },
     Moments { sample: bool, deviation: bool },
+    AsheSum,
 }
 
 impl Function {
@@ -108,6 +110,10 @@ impl Function {
                 }
                 of(Kind::Extreme { largest }, vec![input.clone()], input)
             }
+            "ashe_sum" => match inputs {
+                [Int64, Binary, Int64] => of(Kind::AsheSum, vec![Binary], Binary),
+                _ => Err("takes a value, its file and its row".to_owned()),
+            },
             "first" | "last" => {
                 let input = one()?.clone();
                 let known = input.is_primitive() || matches!(input, Boolean | Utf8 | Binary | DataType::Null);
@@ -167,6 +173,7 @@ impl Function {
                 Box::new(FirstLast::new(*last, *ignore_nulls, self.result.clone())?)
             }
             Kind::Moments { sample, deviation } => Box::new(Moments::new(*sample, *deviation)),
+            Kind::AsheSum => Box::new(Sums::default()),
         })
     }
 }

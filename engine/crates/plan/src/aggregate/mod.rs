@@ -7,6 +7,7 @@
 //! * all others run as `Single`, which spills instead and yields every group once. Spark's plans for DISTINCT rely on that
 //!   for nodes without calls and for PARTIAL_MERGE. Buffers leave it as one struct for each call, unpacked by a projection.
 
+mod ashe;
 mod average;
 mod count;
 mod extreme;
@@ -18,6 +19,8 @@ mod sum;
 mod unpack;
 
 use std::sync::Arc;
+
+pub use ashe::ashe_counts;
 
 use arrow::datatypes::DataType;
 use coffer_expr::types;

@@ -15,6 +15,15 @@ object CofferConf {
   val ALLOW_CLASSES = "spark.coffer.driver.allowClasses"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
+  /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */
+  val ENCLAVE = "spark.coffer.enclave"
+
+  def hostEngines(conf: SparkConf): Boolean = conf.get(ENCLAVE, "required") match {
+    case "required" => false
+    case "none" => true
+    case other => throw new CofferException("COFFER_CONF", s"$ENCLAVE is $other", "set it to required or none")
+  }
+
   /** Of a session: see [[Hiding]]. */
   val PAD = "spark.coffer.pad"
   val PAD_BYTES = "spark.coffer.pad.bytes"

@@ -9,6 +9,7 @@ import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.coffer.sites.HomeExec
 import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedWriteExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
@@ -24,9 +25,14 @@ class CofferExplain extends ExtendedExplainGenerator {
     if (!SealedPlans.mentions(plan)) "no sealed table: Spark runs this plan itself\n"
     else {
       val lines = Seq.newBuilder[String]
-      lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
-      if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
-        lines += "evidence: SIMULATED, nothing proves what code the engines run"
+      if (CofferConf.hostEngines(plan.session.sparkContext.conf)) {
+        lines += "no enclaves: fragments run in host engines, which hold no key; executors see what the protections of each column show"
+        lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and nobody vouches for the answer"
+      } else {
+        lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
+        if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
+          lines += "evidence: SIMULATED, nothing proves what code the engines run"
+      }
       val query = plan.collectFirst { case r: CofferRootExec => r.query }
       lines ++= new Description(if (CofferExplain.brief(plan)) None else Some(query.getOrElse(CofferQuery.create()))).of(plan)
       lines.result().mkString("", "\n", "\n")
@@ -56,6 +62,12 @@ private final class Description(query: Option[CofferQuery]) {
       val now = a.executedPlan
       of(if (query.isEmpty || now.exists(ended)) now else SealStages.preview(now))
     case q: QueryStageExec => of(q.plan)
+    case h: CofferHomeExec =>
+      val home = part(h.part)
+      home ++ homes(h.part.template).flatMap { home =>
+        s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}" +: of(home.root).map("  " + _)
+      }
+    case r: CofferRootExec => of(r.child)
     case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)
     case w: CofferWriteStageExec => fragment("files of a sealed table", w.child)(write) ++ below(w.child)
     case e: CofferShuffleExchangeExec =>
@@ -67,7 +79,21 @@ private final class Description(query: Option[CofferQuery]) {
     case other => below(other)
   }
 
+  private def homes(plan: SparkPlan): Seq[HomeExec] = plan.collect { case home: HomeExec => home }
+
+  /** What runs on the trusted site. */
+  private def part(fragment: CofferFragmentExec): Seq[String] = {
+    val details =
+      try query.map(q => CofferHomeExec.translate(fragment, q)._1)
+      catch { case NonFatal(_) => None }
+    details match {
+      case Some(f) => "at home, by the client engine:" +: readable(f)
+      case None => Seq(s"at home, by the client engine: ${fragment.operators}")
+    }
+  }
+
   private def ended(plan: SparkPlan): Boolean = plan match {
+    case _: CofferHomeExec => true
     case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
     case _ => false
   }
@@ -112,7 +138,22 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def tasks(translated: TranslatedFragment): Seq[String] =
-    "in enclaves:" +: (readable(translated.fragment) ++ translated.scans.map(s => s"  scan ${s.id} is ${s.leaf.plan.nodeName}"))
+    s"in $site:" +: (readable(translated.fragment) ++ translated.scans.flatMap { s =>
+      s"  scan ${s.id} is ${s.leaf.plan.nodeName}" +: shown(s.leaf.plan).map("    " + _)
+    })
+
+  private def site: String =
+    if (CofferConf.hostEngines(CofferDriver.conf)) "host engines" else "enclaves"
+
+  /** Of a table with stored columns: what each one that is read shows to who holds the files. */
+  private def shown(scan: SparkPlan): Seq[String] = scan match {
+    case SealedScan(node, s) if s.table.viewed =>
+      val names = node.output.map(_.name).toSet
+      s.table.stored.filter(c => names(c.name) && c.isColumn).map { c =>
+        s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}: ${c.shows}"
+      }
+    case _ => Nil
+  }
 
   private def readable(fragment: Fragment): Seq[String] =
     CofferDriver.get.client.describeFragment(fragment.toByteString).linesIterator.map("  " + _).toSeq

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
 import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
+import org.apache.spark.sql.coffer.sites.{HomeExec, SiteStrategy}
 import org.apache.spark.sql.coffer.write._
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
@@ -17,6 +18,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => SealedWrites)
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectCheckRule(_ => SealedQueries)
+    extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))
     extensions.injectPlannerStrategy(SealedJoins(_))
     extensions.injectQueryStagePrepRule(CheckSupport(_))
@@ -30,7 +32,8 @@ private[coffer] final case class CheckSupport(session: SparkSession) extends Rul
   override def apply(plan: SparkPlan): SparkPlan =
     if (SealedPlans.sealedNow(plan)) {
       CheckSupport.check(plan)
-      InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
+      if (HomeExec.in(plan)) CofferHomeExec.withoutExchanges(plan)
+      else InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
     } else plan
 }
 
@@ -68,17 +71,20 @@ private[coffer] object SealStages extends ColumnarRule {
     // Rows that are at the driver already, and stay there.
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
     case write: SealedWriteExec if marked(write) => linked(CofferWriteStageExec(fragment(write)), plan)
-    case _ if marked(plan) => linked(CofferResultExec(fragment(plan)), plan)
+    case _ if marked(plan) =>
+      linked(if (HomeExec.in(plan)) CofferHomeExec(fragment(plan)) else CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
     case _ =>
       CheckSupport.check(plan)
-      CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
+      if (HomeExec.in(plan)) CofferRootExec(CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(plan))), CofferQuery.create())
+      else CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
   }
 
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
   def preview(plan: SparkPlan): SparkPlan = plan match {
     case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
+    case home if HomeExec.in(home) => CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(home)))
     case other => CofferResultExec(fragment(withExchanges(other)))
   }
 

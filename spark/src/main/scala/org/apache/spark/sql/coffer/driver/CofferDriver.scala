@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer._
 import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
@@ -109,6 +109,9 @@ object CofferDriver extends Logging {
 
   def running_? : Boolean = running.isDefined
 
+  /** Of the application that runs; of none, nothing is set. */
+  def conf: SparkConf = SparkContext.getActive.map(_.conf).getOrElse(new SparkConf(false))
+
   def start(sc: SparkContext): CofferDriver = {
     val conf = sc.conf
     val application = s"coffer-${UUID.randomUUID}"
@@ -123,11 +126,14 @@ object CofferDriver extends Logging {
         .setApplication(application)
         .setClusterDeployMode(sc.deployMode == "cluster")
         .setLocalMaster(CofferConf.isLocal(conf))
+        .setHostEngines(CofferConf.hostEngines(conf))
         .build()
       val client = new ClientEngine(process.address, greeting, () => process.epitaph)
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       running = Some(driver)
+      if (CofferConf.hostEngines(conf))
+        logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nobody vouches that results are right.")
       driver
     } catch {
       case e: Throwable =>

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.plan.ResultPlan
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
-import org.apache.spark.sql.coffer.proto.wire.{OpenResult, TaskResult}
+import org.apache.spark.sql.coffer.proto.wire.{OpenResult, ResultKept, TaskResult}
 import org.apache.spark.sql.coffer.task.SealedRDD
 import org.apache.spark.sql.coffer.wire.OpenedResult
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -58,7 +58,14 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     val partitions: Int = rdd.getNumPartitions
 
     /** Runs some of the partitions and opens what they bring. */
-    def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult = {
+    def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult =
+      query.driver.client.openResult(brought(which, finish).build())
+
+    /** Runs all of it; the rows stay with the client engine, if they are not more than `most` bytes. */
+    def keep(most: Long): ResultKept =
+      query.driver.client.keepResult(brought(0 until partitions, plan.finish).setKeepBytes(most).build())
+
+    private def brought(which: Seq[Int], finish: Option[Fragment]): OpenResult.Builder = {
       val before = System.nanoTime()
       val outcomes = ResultJob.run(sparkContext, rdd, which)
       metrics("runTime").add((System.nanoTime() - before) / 1000000)
@@ -78,7 +85,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
             .setCommit(ByteString.copyFrom(o.commit)))
       }
       finish.foreach(f => request.setFinish(f.toByteString))
-      query.driver.client.openResult(request.build())
+      request
     }
 
     def openAll(): OpenedResult = open(0 until partitions, plan.finish)
@@ -101,6 +108,14 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     metrics("numOutputRows").add(rows.length.toLong)
     post()
     rows
+  }
+
+  /** The rows stay with the client engine, for the part of the query that runs there. */
+  def keep(most: Long): ResultKept = {
+    val kept = new Run(None).keep(most)
+    metrics("numOutputRows").add(kept.getRows)
+    post()
+    kept
   }
 
   override def executeCollect(): Array[InternalRow] = {

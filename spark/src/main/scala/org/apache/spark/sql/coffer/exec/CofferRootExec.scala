@@ -47,6 +47,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   /** The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow` in Python. */
   def collectArrow(): Iterator[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
+    case result: CofferHomeExec => result.collectArrow()
     case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
   })
 

@@ -3,7 +3,8 @@ package org.apache.spark.sql.coffer.exec
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, InputLeaf, Leaf, LeafResolver, ScanLeaf}
+import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, HomeLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
+import org.apache.spark.sql.coffer.sites.HomeExec
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
@@ -72,6 +73,7 @@ object BroadcastRead {
 sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver {
   override def leaf(plan: SparkPlan): Option[Leaf] = TableLeaves.leaf(plan).orElse {
     input(plan) match {
+      case home: HomeExec => Some(home.leaf)
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))
       case BroadcastRead(_) =>
         Some(InputLeaf(plan, plan.output, () => throw new IllegalStateException("a broadcast has no partitions"), broadcast = true))
@@ -92,6 +94,8 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
           specs.map(s => Part(Map.empty, Map(new Ref(l.plan) -> Block.of(s, exchange)))).toVector
         case _ => Vector.empty
       }
+    // In the client engine, which has no partitions to lay out.
+    case Some(_: HomeLeaf) => Vector.empty
     case None =>
       plan match {
         case u: UnionExec if u.outputPartitioning.isInstanceOf[UnknownPartitioning] =>

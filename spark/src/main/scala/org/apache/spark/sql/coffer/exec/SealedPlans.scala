@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.sites.{Home, HomeExec}
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedInsert, SealedWrite, SealedWriteExec}
 import org.apache.spark.sql.execution._
@@ -25,7 +26,7 @@ object SealedPlans {
     case SealedScan(_, _) => true
     case b: BatchScanExec => b.table.isInstanceOf[CofferTable]
     case _: CofferShuffleExchangeExec | _: CofferBroadcastExchangeExec | _: CofferResultExec | _: CofferRootExec => true
-    case _: SealedWriteExec | _: CofferWriteStageExec => true
+    case _: SealedWriteExec | _: CofferWriteStageExec | _: HomeExec | _: CofferHomeExec => true
     case a: AdaptiveSparkPlanExec => mentions(a.inputPlan) || mentions(a.context.qe.analyzed)
     case q: QueryStageExec => mentions(q.plan)
     case m: InMemoryTableScanExec => mentions(m.relation.cachedPlan)
@@ -40,6 +41,7 @@ object SealedPlans {
     case r: DataSourceV2ScanRelation if r.relation.table.isInstanceOf[CofferTable] => r
     case w: SealedInsert => w
     case w: SealedWrite => w
+    case h: Home => h
   }
 
   /** Commands run at the driver and were judged when they were analysed. */

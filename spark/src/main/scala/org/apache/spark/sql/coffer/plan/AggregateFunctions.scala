@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.plan
 
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.coffer.proto.plan.EvalMode
+import org.apache.spark.sql.coffer.sites.AsheSum
 import org.apache.spark.sql.execution.aggregate.{ScalaAggregator, ScalaUDAF, TypedAggregateExpression}
 
 /** The aggregate functions that the engine has, with what is said of each call. */
@@ -21,6 +22,7 @@ private[plan] object AggregateFunctions {
     case v: VarianceSamp => moments("variance_samp", v.nullOnDivideByZero)
     case s: StddevPop => moments("stddev_pop", s.nullOnDivideByZero)
     case s: StddevSamp => moments("stddev_samp", s.nullOnDivideByZero)
+    case _: AsheSum => Right(Known("ashe_sum"))
     case _: ScalaUDAF | _: ScalaAggregator[_, _, _] | _: TypedAggregateExpression =>
       refuse("user-defined aggregates would see opened data outside the enclave")
     case other => refuse(s"the aggregate function ${other.prettyName} is not supported")

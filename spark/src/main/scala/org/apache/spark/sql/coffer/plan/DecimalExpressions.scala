@@ -10,5 +10,7 @@ private[plan] object DecimalExpressions extends ExpressionFamily {
   override def entries: Seq[ExpressionEntry] = Seq(
     functionBy[CheckOverflow]("check_overflow")(e => Modes.failing(!e.nullOnOverflow)),
     functionBy[MakeDecimal]("make_decimal")(e => Modes.failing(!e.nullOnOverflow)),
+    // What is left of an average whose sum came home from ciphertexts.
+    functionBy[DecimalDivideWithOverflowCheck]("decimal_divide_with_overflow_check")(e => Modes.failing(!e.nullOnOverflow)),
     function[UnscaledValue]("unscaled_value"))
 }

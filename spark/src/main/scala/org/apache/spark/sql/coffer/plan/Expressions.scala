@@ -53,6 +53,7 @@ private[plan] trait ExpressionFamily {
 object Expressions {
   private val families: Seq[ExpressionFamily] = Seq(
     ReferenceExpressions,
+    CipherExpressions,
     ArithmeticExpressions,
     DecimalExpressions,
     PredicateExpressions,

@@ -36,6 +36,15 @@ object Fragments {
     build(plan, context)((relation, translation) =>
       Right((relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build())))
 
+  /** The part of a plan that the client engine runs; with each `input_id` the rows that it stands for. */
+  def home(plan: SparkPlan, context: Context): Result[(Fragment, Seq[HomeLeaf])] = {
+    val translation = new Translation(context)
+    for {
+      relation <- Operators.convert(plan, translation)
+      fragment <- assemble(relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build(), translation)
+    } yield (fragment.fragment, translation.boundHomes)
+  }
+
   /** Files of a sealed table whose columns are the plan's; rows come sorted by the partition columns. */
   def write(plan: SparkPlan, partitionColumns: Seq[Int], context: Context): Result[TranslatedFragment] =
     build(plan, context) { (relation, _) =>

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.plan
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.coffer.sites.Opening
 import org.apache.spark.sql.execution.SparkPlan
 
 /**
@@ -34,6 +35,12 @@ final case class InputLeaf(
     partitions: () => Int,
     broadcast: Boolean = false)
     extends Leaf
+
+/** Rows that were brought home, at most one partition of them: `stored` is what came, `openings` what the client engine makes of it. */
+final case class HomeLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opening]) extends Leaf {
+  override def output: Seq[Attribute] = openings.map(_.output)
+  override def partitions: () => Int = () => 1
+}
 
 /** Says which nodes of a plan are leaves of the fragment. Asked before any operator serde, from the top down. */
 trait LeafResolver {

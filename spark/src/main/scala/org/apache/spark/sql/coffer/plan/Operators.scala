@@ -102,6 +102,7 @@ object Operators {
           val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema).setBroadcast(i.broadcast)
           Relation(translation.node(i.plan).setInput(input).build(), i.output, i.partitions)
         }
+      case h: HomeLeaf => HomeRows.convert(h, translation)
     }
 
   private[plan] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =

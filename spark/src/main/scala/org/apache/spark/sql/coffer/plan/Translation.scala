@@ -43,6 +43,7 @@ private[plan] final class Translation(val context: Context) {
   private var lastNode = 0
   private val scans = mutable.ArrayBuffer.empty[BoundScan]
   private val inputs = mutable.ArrayBuffer.empty[BoundInput]
+  private val homes = mutable.ArrayBuffer.empty[HomeLeaf]
   private val subqueries = mutable.LinkedHashMap.empty[Int, BoundSubquery]
   private val plans = mutable.LinkedHashMap.empty[Int, SparkPlan]
 
@@ -63,6 +64,12 @@ private[plan] final class Translation(val context: Context) {
     inputs.length - 1
   }
 
+  /** A fragment at home has no other inputs. */
+  def bindHome(leaf: HomeLeaf): Int = {
+    homes += leaf
+    homes.length - 1
+  }
+
   def bindSubquery(subquery: ScalarSubquery, field: Int, value: Expression): Int = {
     val id = context.subqueryId(subquery, field)
     subqueries.getOrElseUpdate(id, BoundSubquery(id, subquery, value))
@@ -71,6 +78,7 @@ private[plan] final class Translation(val context: Context) {
 
   def boundScans: Seq[BoundScan] = scans.toVector
   def boundInputs: Seq[BoundInput] = inputs.toVector
+  def boundHomes: Seq[HomeLeaf] = homes.toVector
   def boundSubqueries: Seq[BoundSubquery] = subqueries.values.toVector
   def nodes: Map[Int, SparkPlan] = plans.toMap
 }

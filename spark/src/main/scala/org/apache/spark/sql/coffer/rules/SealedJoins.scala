@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRe
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.coffer.plan.CofferNestedLoopJoinExec
+import org.apache.spark.sql.coffer.sites.Home
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -28,6 +29,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
 
   private def select(join: Join): Option[SparkPlan] = join match {
+    case j if j.exists(_.isInstanceOf[Home]) => Some(atHome(j))
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
       else if (hintToShuffleReplicateNL(j.hint) && joinType.isInstanceOf[InnerLike]) product(j)
@@ -38,6 +40,15 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
         }
     case ExtractSingleColumnNullAwareAntiJoin(_, _) => None
     case j => unequal(j)
+  }
+
+  /** In the client engine everything is one partition: there is nothing to exchange or to broadcast. */
+  private def atHome(join: Join): SparkPlan = join match {
+    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) if hashSide(j).isDefined =>
+      ShuffledHashJoinExec(leftKeys, rightKeys, joinType, hashSide(j).get, condition, planLater(left), planLater(right))
+    case j =>
+      val build = if (j.joinType.isInstanceOf[InnerLike]) smaller(j) else BuildRight
+      CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType, j.condition)
   }
 
   private def hintedOtherwise(j: Join): Boolean =

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Tabl
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.coffer.sites.StoredColumn
 import org.apache.spark.sql.coffer.write.SaveSealed
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types._
@@ -53,7 +54,7 @@ class CofferDataSource extends TableProvider with CreatableRelationProvider with
 }
 
 /** One version of a sealed table, verified by the client engine when it was opened; or, `missing`, a folder where there is none. */
-final class CofferTable private (val info: TableInfo, location: String)
+final class CofferTable private (val info: TableInfo, location: String, val viewed: Boolean = false)
     extends Table
     with SupportsRead
     with SupportsWrite {
@@ -68,9 +69,21 @@ final class CofferTable private (val info: TableInfo, location: String)
     if (unverified) s"unverified.`$called`" else s"coffer.`$called`"
   }
 
-  override val schema: StructType = StructType(info.getSchema.getFieldsList.asScala.map { f =>
-    StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
-  }.toArray)
+  /** How its columns lie in the files, if not each as itself. */
+  lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
+
+  /** The same version as its files have it: the stored columns in the place of the columns. */
+  def asStored: CofferTable = new CofferTable(info, location, viewed = true)
+
+  override val schema: StructType =
+    if (viewed) StructType(StoredColumn.all(info).map(_.field))
+    else StructType(info.getSchema.getFieldsList.asScala.map { f =>
+      StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
+    }.toArray)
+
+  /** Stored bytes of each column of the schema. */
+  private[source] def columnBytes: Seq[Long] =
+    if (viewed) stored.map(_.bytes) else info.getColumnsList.asScala.map(_.getBytes).toSeq
 
   def partitionNames: Seq[String] = info.getPartitionColumnsList.asScala.toSeq
 
@@ -96,7 +109,7 @@ final class CofferTable private (val info: TableInfo, location: String)
   def newest(): CofferTable = CofferTable.at(info.getPath)
 
   override def equals(other: Any): Boolean = other match {
-    case t: CofferTable => t.info.getTableId == info.getTableId && t.info.getVersion == info.getVersion
+    case t: CofferTable => t.info.getTableId == info.getTableId && t.info.getVersion == info.getVersion && t.viewed == viewed
     case _ => false
   }
   override def hashCode(): Int = (info.getTableId, info.getVersion).hashCode
@@ -201,7 +214,7 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
   /** Stored bytes of the columns read; footers and pages not read are left out. */
   def bytes: Long = {
     val wanted = schema.fieldNames.toSet
-    val stored = table.schema.fieldNames.zip(table.info.getColumnsList.asScala.map(_.getBytes))
+    val stored = table.schema.fieldNames.zip(table.columnBytes)
     stored.collect { case (name, b) if wanted(name) => b }.sum
   }
 

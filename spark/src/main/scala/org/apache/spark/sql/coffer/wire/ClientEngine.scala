@@ -52,11 +52,22 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
    * The opened result as chunks of one Arrow IPC stream. The connection is held until the last chunk was taken; an iterator that
    * is left early keeps it, so callers use [[OpenedResult.close]].
    */
-  def openResult(request: OpenResult): OpenedResult = {
+  def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
+
+  /** The same for what the client engine computes over rows that it kept. */
+  def runAtHome(request: RunAtHome): OpenedResult = rows(M.RUN_AT_HOME, request)
+
+  /** The result's rows stay with the client engine. */
+  def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
+
+  def encryptLiterals(request: EncryptLiterals): LiteralsEncrypted =
+    call(M.ENCRYPT_LITERALS, request, M.LITERALS_ENCRYPTED, LiteralsEncrypted.parser)
+
+  private def rows(kind: M, request: MessageLite): OpenedResult = {
     val channel = guarded(pool.take())
     var sound = false
     try {
-      guarded(channel.send(M.OPEN_RESULT.getNumber, request))
+      guarded(channel.send(kind.getNumber, request))
       val first = nextChunk(channel)
       sound = true
       new OpenedResult(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())

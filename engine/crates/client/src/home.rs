@@ -1,0 +1,263 @@
+//! The part of a plan that runs here, on the trusted site, as one partition: over rows that engines sent home and, where it opens
+//! stored columns, with the tables' keys.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch},
+    datatypes::SchemaRef,
+};
+use coffer_expr::CompileContext;
+use coffer_plan::{BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, with_task_io};
+use coffer_proto::{
+    plan::{Fragment, Input, Node, node::Op},
+    wire::{ResultKept, RunAtHome},
+};
+use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnvBuilder};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+use parking_lot::Mutex;
+use prost::Message;
+
+use crate::{ClientError, Service, result::ResultRows, tables::Opened};
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// Rows that are here: stream by stream, as they came.
+pub(crate) struct Rows {
+    pub(crate) schema: SchemaRef,
+    pub(crate) streams: Vec<Vec<RecordBatch>>,
+}
+
+impl Service {
+    pub(crate) fn run_at_home(&self, request: &RunAtHome) -> Result<ResultRows, ClientError> {
+        let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let mut inputs = HashMap::new();
+        for input in self::inputs(&fragment)? {
+            let from = request.inputs.iter().find(|from| from.input_id == input.input_id);
+            let kept = from.ok_or(ClientError::Malformed("fragment"))?.kept;
+            let rows = match kept {
+                0 => Rows {
+                    schema: schema_of(input)?,
+                    streams: Vec::new(),
+                },
+                kept => session.kept.remove(&kept).ok_or(ClientError::KeptUnknown(kept))?,
+            };
+            if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
+                return Err(ClientError::Malformed("fragment"));
+            }
+        }
+        drop(session);
+        let mut tables = HashMap::new();
+        for handle in handles(&fragment) {
+            tables.insert(handle, self.table(handle)?);
+        }
+        run(&fragment, inputs, Some(Arc::new(Keys { tables })))
+    }
+
+    /// Keeps rows for a later part of the plan; at most so many bytes of them.
+    pub(crate) async fn keep_rows(
+        &self,
+        session: &[u8],
+        mut rows: ResultRows,
+        most: u64,
+    ) -> Result<ResultKept, ClientError> {
+        let mut batches = Vec::new();
+        let (mut count, mut bytes) = (0_u64, 0_u64);
+        while let Some(batch) = rows.next().await? {
+            count += batch.num_rows() as u64;
+            bytes = bytes.saturating_add(batch.get_array_memory_size() as u64);
+            if bytes > most {
+                return Err(ClientError::TooMuchHome(most));
+            }
+            batches.push(batch);
+        }
+        let session = self.session(session)?;
+        let mut session = session.lock();
+        let kept = session.keep(Rows {
+            schema: rows.schema,
+            streams: vec![batches],
+        });
+        Ok(ResultKept {
+            kept,
+            rows: count,
+            bytes,
+        })
+    }
+}
+
+/// Runs a fragment as one partition.
+pub(crate) fn run(
+    fragment: &Fragment,
+    inputs: HashMap<u32, Rows>,
+    revealer: Option<Arc<dyn Revealer>>,
+) -> Result<ResultRows, ClientError> {
+    let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    let schema = boundary_schema(output)?;
+    let plan = build(
+        fragment,
+        &BuildContext {
+            partitions: 1,
+            expressions: &CompileContext::default(),
+            revealer,
+        },
+    )?;
+    let side = HomeSide(Mutex::new(inputs));
+    let context = TaskContext::new(
+        None,
+        "home".to_owned(),
+        with_task_io(coffer_plan::config(BATCH_ROWS), Arc::new(side)),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        RuntimeEnvBuilder::new().build_arc()?,
+    );
+    Ok(ResultRows {
+        rows: plan.execute(0, Arc::new(context))?,
+        schema,
+    })
+}
+
+fn nodes(fragment: &Fragment) -> Vec<&Node> {
+    let mut all: Vec<&Node> = fragment.root.iter().collect();
+    let mut next = 0;
+    while let Some(node) = all.get(next) {
+        let children = coffer_engine::task::children(node);
+        all.extend(children);
+        next += 1;
+    }
+    all
+}
+
+/// The fragment's inputs. The client engine reads no tables.
+pub(crate) fn inputs(fragment: &Fragment) -> Result<Vec<&Input>, ClientError> {
+    let mut inputs = Vec::new();
+    for node in nodes(fragment) {
+        match &node.op {
+            Some(Op::Input(input)) => inputs.push(input),
+            Some(Op::Scan(_)) => return Err(ClientError::Malformed("fragment")),
+            _ => {}
+        }
+    }
+    Ok(inputs)
+}
+
+fn handles(fragment: &Fragment) -> Vec<u32> {
+    let opened = nodes(fragment).into_iter().filter_map(|node| match &node.op {
+        Some(Op::Reveal(reveal)) => Some(&reveal.columns),
+        _ => None,
+    });
+    let mut handles: Vec<u32> = opened
+        .flatten()
+        .map(|column| column.handle)
+        .filter(|h| *h != 0)
+        .collect();
+    handles.sort_unstable();
+    handles.dedup();
+    handles
+}
+
+fn schema_of(input: &Input) -> Result<SchemaRef, ClientError> {
+    let declared = input.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    Ok(boundary_schema(declared)?)
+}
+
+/// Whether an input declares the types that its rows have.
+pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError> {
+    let declared = schema_of(input)?;
+    let types = |schema: &SchemaRef| -> Vec<_> { schema.fields().iter().map(|f| f.data_type().clone()).collect() };
+    Ok(types(&declared) == types(rows))
+}
+
+/// The rows at hand, as the plan's inputs. Each is read once.
+struct HomeSide(Mutex<HashMap<u32, Rows>>);
+
+impl HomeSide {
+    fn take(&self, id: u32) -> DataResult<Rows> {
+        let mut held = self.0.lock();
+        held.remove(&id)
+            .ok_or_else(|| internal_datafusion_err!("input {id} is read twice"))
+    }
+}
+
+fn stream_of(
+    schema: &SchemaRef,
+    batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
+) -> SendableRecordBatchStream {
+    let rows = stream::iter(batches.into_iter().map(Ok));
+    Box::pin(RecordBatchStreamAdapter::new(
+        Arc::clone(schema),
+        coffer_engine::task::coalesced(Arc::clone(schema), rows),
+    ))
+}
+
+impl TaskIo for HomeSide {
+    fn partition(&self) -> u32 {
+        0
+    }
+
+    fn input(&self, input_id: u32) -> DataResult<SendableRecordBatchStream> {
+        let rows = self.take(input_id)?;
+        Ok(stream_of(&rows.schema, rows.streams.into_iter().flatten()))
+    }
+
+    fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
+        let rows = self.take(input_id)?;
+        let streams = rows.streams.into_iter();
+        Ok(streams.map(|batches| stream_of(&rows.schema, batches)).collect())
+    }
+
+    fn scan(&self, _: u32) -> DataResult<ScanFiles> {
+        Err(internal_datafusion_err!("the client engine reads no tables"))
+    }
+}
+
+/// The keys of the tables whose columns a fragment opens.
+struct Keys {
+    tables: HashMap<u32, Arc<Opened>>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("tables", &self.tables.len()).finish()
+    }
+}
+
+impl Keys {
+    fn table(&self, handle: u32) -> DataResult<&Opened> {
+        let table = self.tables.get(&handle);
+        Ok(table.ok_or_else(|| internal_datafusion_err!("no table {handle}"))?)
+    }
+}
+
+fn refused(error: ClientError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+impl Revealer for Keys {
+    fn open(
+        &self,
+        handle: u32,
+        stored: &str,
+        column: &ArrayRef,
+        place: Option<(&ArrayRef, &ArrayRef)>,
+    ) -> DataResult<ArrayRef> {
+        let (file, row) = place.unzip();
+        self.table(handle)?.reveal(stored, column, file, row).map_err(refused)
+    }
+
+    fn open_sums(&self, handle: u32, stored: &str, states: &ArrayRef) -> DataResult<ArrayRef> {
+        let states = states.as_binary_opt::<i32>();
+        let states = states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
+        self.table(handle)?.reveal_sum(stored, states).map_err(refused)
+    }
+
+    fn counts(&self, states: &ArrayRef) -> DataResult<ArrayRef> {
+        coffer_plan::ashe_counts(states)
+    }
+}

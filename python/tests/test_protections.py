@@ -1,0 +1,217 @@
+"""Columns under several protections: plaintext Spark's rows, with enclaves and without."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coffer.workload import policies, tpch
+from coffer.workload.answers import difference
+from coffer.workload.owner import Owner
+from coffer.workload.queries import TPCH_OFFICIAL
+from coffer.workload.runner import Driver, QueryFailed
+from conftest import CONF, TPCH_SCALE, TPCH_TABLES, Expected
+
+# All `tee` is test_tpch.py.
+PROTECTED = [name for name in policies.NAMES if name != "tee"]
+
+EMPLOYEES = """
+[tables.employees.columns]
+id = "det"
+name = "std"
+age = { protection = [OPEN_OR_DET, "ope"], domain = [0, 150] }
+category = { protection = "det", link = "category" }
+salary = SALARY
+bonus = { protection = "ashe", domain = ["0.00", "10000.00"], rows = 100000 }
+hired = "ope"
+note = "det"
+grade = ["ore", "std"]
+
+[tables.categories.columns]
+cat = { protection = "det", link = "category" }
+label = "LABEL"
+"""
+
+QUERIES = [
+    "select count(*) from employees",
+    "select category, avg(salary) from employees where age between 25 and 30 group by category order by category",
+    "select name, salary from employees where id = 77",
+    "select count(*), count(distinct category), min(hired), max(hired), sum(bonus), avg(bonus) from employees "
+    "where hired >= date'2010-01-01'",
+    # Gaps of SafeSpark: ORDER BY over a SUM of a protected column, GROUP BY and ORDER BY on what enclaves alone may open.
+    "select category, sum(salary) s from employees group by category order by s desc",
+    "select salary, count(*) from employees where id < 50 group by salary order by salary",
+    "select age, count(*) from employees where category in ('nurse', 'doctor') group by age order by age",
+    "select label, count(*), sum(bonus) from employees join categories on category = cat group by label order by label",
+    "select id, age, salary from employees where salary > 8990 order by salary desc, id limit 10",
+    "select grade, name from employees where grade < 5 order by grade, name",
+    "select id from employees where note like '%77' order by id limit 5",
+    "select hired, id from employees order by hired, id limit 7",
+    "select category, avg(salary) from employees where grade >= 9000 and age <> 40 group by category having count(*) > 10 "
+    "order by 1",
+    "select max(age), min(age) from employees where category = 'no such'",
+    "select max(age), min(age), sum(bonus), avg(bonus), count(bonus) from employees where id < 0",
+    "select count(*) from employees where age > 1000 or age < -5",
+    "select count(*) from employees where not (age <= 1000)",
+    "select count(*) from employees where age in (1000, 30, 31)",
+    "select name from employees where category is null and age is null and id < 400 order by name",
+    "select a.id, b.label from employees a left join categories b on a.category = b.cat where a.id < 10 order by a.id",
+    "select id from employees where category not in (select cat from categories where label <> 'N') order by id limit 3",
+    "select id from employees where exists (select 1 from categories where cat = category and label = 'C') "
+    "order by id limit 3",
+    "select year(hired) y, sum(salary) from employees where age > (select avg(age) from employees) group by year(hired) "
+    "order by y limit 5",
+    "select id, bonus from employees where id < 5 union all select id, salary from employees where id < 3 order by 1, 2",
+    "select distinct category from employees order by category",
+    "select a.category, count(*) from employees a join employees b on a.age = b.age and a.id = b.id group by a.category "
+    "order by 1",
+]
+
+
+@pytest.fixture(scope="module", params=PROTECTED)
+def protected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Coffer over TPC-H under a policy."""
+    name = request.param
+    folder = tmp_path_factory.mktemp(name)
+    owner = Owner.create(folder / "trusted")
+    policies.write(name, owner.home / "policy.toml")
+    data = tpch.data(TPCH_SCALE)
+    sealed = owner.encrypt({table: data[table] for table in TPCH_TABLES}, folder / "sealed")
+    with _driver(sealed, owner, folder, policies.conf(name)) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("number", TPCH_OFFICIAL)
+def test_tpch(number: int, expected: Expected, protected: Driver) -> None:
+    sql = tpch.query(number)
+    assert difference(expected.answer(sql), protected.query(sql), ordered=True) is None
+
+
+@pytest.fixture(scope="module")
+def employees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """SafeSpark's example, with NULLs and with columns of every type that a scheme takes."""
+    folder = tmp_path_factory.mktemp("employees")
+    draw = random.Random(1)
+    count = 20_000
+
+    def cents(low: int, high: int) -> Decimal:
+        return Decimal(draw.randrange(low, high)) / 100
+
+    start = datetime.date(2000, 1, 1)
+    columns = {
+        "id": pa.array(range(count), pa.int64()),
+        "name": pa.array([f"employee {i}" for i in range(count)]),
+        "age": pa.array([draw.choice([None, *range(18, 70)]) for _ in range(count)], pa.int32()),
+        "category": pa.array([draw.choice(["nurse", "doctor", "clerk", None]) for _ in range(count)]),
+        "salary": pa.array([cents(200_000, 900_000) for _ in range(count)], pa.decimal128(12, 2)),
+        "bonus": pa.array([draw.choice([None, cents(0, 90_000)]) for _ in range(count)], pa.decimal128(12, 2)),
+        "hired": pa.array([start + datetime.timedelta(days=draw.randrange(9000)) for _ in range(count)]),
+        "note": pa.array([f"note {draw.randrange(1000)}" for _ in range(count)]),
+        "grade": pa.array([draw.randrange(10_000) for _ in range(count)], pa.int32()),
+    }
+    files = {name: folder / f"{name}.parquet" for name in ("employees", "categories")}
+    pq.write_table(pa.table(columns), files["employees"], row_group_size=5000)
+    pq.write_table(pa.table({"cat": ["nurse", "doctor", "clerk"], "label": ["N", "D", "C"]}), files["categories"])
+    return files
+
+
+@pytest.fixture(scope="module")
+def plain_employees(employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expected]:
+    folder = tmp_path_factory.mktemp("plain")
+    with Driver(employees, sealed=False, log=folder / "plain.log", conf=CONF) as driver:
+        yield Expected(driver)
+
+
+@pytest.fixture(scope="module", params=["enclaves", "hosts"])
+def employed(
+    request: pytest.FixtureRequest, employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
+    """Coffer over the employees: where enclaves may open the salary, and where no engine has a key."""
+    hosts = request.param == "hosts"
+    folder = tmp_path_factory.mktemp(request.param)
+    owner = _owner(folder, hosts)
+    sealed = owner.encrypt(employees, folder / "sealed")
+    with _driver(sealed, owner, folder, {"spark.coffer.enclave": "none"} if hosts else {}) as driver:
+        yield driver
+
+
+def _owner(folder: Path, hosts: bool) -> Owner:
+    owner = Owner.create(folder / "trusted")
+    policy = owner.home / "policy.toml"
+    ashe = '{ protection = "ashe", domain = ["0.00", "10000.00"], rows = 100000 }'
+    text = EMPLOYEES.replace("SALARY", ashe if hosts else '"tee"').replace("LABEL", "std" if hosts else "tee")
+    text = text.replace("OPEN_OR_DET", '"det"' if hosts else '"tee"')
+    accept = 'host_results = "accept"' if hosts else 'host_results = "refuse"'
+    policy.write_text(policy.read_text().replace('host_results = "refuse"', accept) + text)
+    return owner
+
+
+def _driver(sealed: dict[str, Path], owner: Owner, folder: Path, conf: dict[str, str]) -> Driver:
+    return Driver(
+        sealed,
+        sealed=True,
+        log=folder / "sealed.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf={**CONF, **conf},
+    )
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_employees(sql: str, plain_employees: Expected, employed: Driver) -> None:
+    ordered = "order by" in sql
+    assert difference(plain_employees.answer(sql), employed.query(sql), ordered=ordered) is None
+
+
+@pytest.mark.parametrize("sql", QUERIES[:8])
+def test_without_adaptive_execution(sql: str, plain_employees: Expected, employed: Driver) -> None:
+    got = employed.query(sql, {"spark.sql.adaptive.enabled": "false"})
+    assert difference(plain_employees.answer(sql), got, ordered="order by" in sql) is None
+
+
+def test_too_much_to_bring_home_is_refused(employed: Driver) -> None:
+    with pytest.raises(QueryFailed, match=r"(?s)too_much_home.*client\.maxBytes") as failed:
+        employed.query("select name from employees order by name", {"spark.coffer.client.maxBytes": "100k"})
+    assert "protection" in str(failed.value)
+
+
+def test_hosts_need_a_policy_that_accepts_them(employees: dict[str, Path], tmp_path: Path) -> None:
+    owner = _owner(tmp_path, hosts=False)
+    sealed = owner.encrypt({"categories": employees["categories"]}, tmp_path / "sealed")
+    with (
+        pytest.raises((QueryFailed, RuntimeError), match="host_results"),
+        _driver(sealed, owner, tmp_path, {"spark.coffer.enclave": "none"}) as driver,
+    ):
+        driver.query("select count(*) from categories")
+
+
+def test_what_hosts_may_not_open_is_named(employees: dict[str, Path], tmp_path: Path) -> None:
+    owner = _owner(tmp_path, hosts=True)
+    policy = owner.home / "policy.toml"
+    policy.write_text(policy.read_text().replace('label = "std"', 'label = "tee"'))
+    sealed = owner.encrypt({"categories": employees["categories"]}, tmp_path / "sealed")
+    with (
+        _driver(sealed, owner, tmp_path, {"spark.coffer.enclave": "none"}) as driver,
+        pytest.raises(QueryFailed, match=r"`label`.*enclaves only"),
+    ):
+        driver.query("select label from categories")
+
+
+def test_explain_says_where_and_what_shows(employed: Driver) -> None:
+    text = employed.run(
+        "df = spark.sql(sql)\nresult = df._jdf.queryExecution().explainString("
+        "spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('formatted'))",
+        sql=QUERIES[1],
+    )
+    assert "age as ope" in text or "age as tee" in text
+    assert "category as det: equality" in text
+    assert "by the client engine" in text
+    hosts = "UNVERIFIED" in text
+    assert hosts == ("in host engines" in text)

@@ -1,0 +1,104 @@
+package org.apache.spark.sql.coffer.exec
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.plan.{Context, Fragments, HomeLeaf, Leaf, LeafResolver}
+import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.coffer.proto.wire.RunAtHome
+import org.apache.spark.sql.coffer.sites.HomeExec
+import org.apache.spark.sql.coffer.wire.OpenedResult
+import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+
+/**
+ * The part of a query that only the trusted site can do, as one fragment of one partition in the client engine, over the rows that each
+ * [[HomeExec]] of its plan brings home.
+ */
+case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows of the result"),
+    "runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time in the client engine"))
+
+  override def child: SparkPlan = part
+  override def output: Seq[Attribute] = part.output
+  override def outputPartitioning: Partitioning = SinglePartition
+  override def outputOrdering: Seq[SortOrder] = part.outputOrdering
+  override def nodeName: String = "CofferAtHome"
+  override protected def doCanonicalize(): SparkPlan = part.canonicalized
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferHomeExec =
+    copy(part = newChild.asInstanceOf[CofferFragmentExec])
+
+  private def run(): OpenedResult = {
+    val query = CofferQuery.required(sparkContext)
+    part.ready()
+    val (fragment, homes) = CofferHomeExec.translate(part, query)
+    val request = RunAtHome.newBuilder.setSession(query.session).setFragment(fragment.toByteString)
+    homes.map(_.plan).zipWithIndex.foreach {
+      case (home: HomeExec, id) => request.addInputs(RunAtHome.HomeInput.newBuilder.setInputId(id).setKept(home.fetch()))
+      case (other, _) => throw CofferQuery.refusal(Seq(s"${other.nodeName} does not come home"))
+    }
+    query.driver.client.runAtHome(request.build())
+  }
+
+  private def rows(): Array[InternalRow] = {
+    val before = System.nanoTime()
+    val opened = run()
+    val whole = ArrowRows.of(opened, output, () => opened.close()).toArray
+    val all = part.template match {
+      case CollectTailExec(limit, _) => whole.takeRight(limit)
+      case _ => whole
+    }
+    metrics("runTime").add((System.nanoTime() - before) / 1000000)
+    metrics("numOutputRows").add(all.length.toLong)
+    all
+  }
+
+  override def executeCollect(): Array[InternalRow] = rows()
+  override def executeTake(n: Int): Array[InternalRow] = if (n <= 0) Array.empty else rows().take(n)
+  override def executeTail(n: Int): Array[InternalRow] = if (n <= 0) Array.empty else rows().takeRight(n)
+  override def executeToIterator(): Iterator[InternalRow] = rows().iterator
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
+    val all = rows()
+    (all.length.toLong, all.iterator)
+  }
+
+  /** The result as the bytes of one Arrow IPC stream. */
+  def collectArrow(): Iterator[Array[Byte]] = run()
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+object CofferHomeExec {
+
+  /** In one partition there is nothing to exchange. */
+  def withoutExchanges(plan: SparkPlan): SparkPlan = RootSort.restore(plan).transformUp {
+    case e: ShuffleExchangeExec => e.child
+    case b: BroadcastExchangeExec => b.child
+  }
+
+  private object HomeLeaves extends LeafResolver {
+    override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
+      case home: HomeExec => Some(home.leaf)
+      case _ => None
+    }
+  }
+
+  /** The fragment, with the values of subqueries in their places. */
+  private[coffer] def translate(part: CofferFragmentExec, query: CofferQuery): (Fragment, Seq[HomeLeaf]) = {
+    val context = part.context(query)
+    val last = part.template match {
+      case CollectTailExec(_, child) => child
+      case other => other
+    }
+    val template = last.transform { case p => p.transformExpressions { case e => context.known(e) } }
+    Fragments.home(template, Context(HomeLeaves, query.subqueryId, hiding = context.hiding)) match {
+      case Right(translated) => translated
+      case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+    }
+  }
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.coffer.plan
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Reveal}
+import org.apache.spark.sql.coffer.sites.{Form, Opening}
+
+/** Rows at home: an input of the client engine, and what it opens of them. */
+private[plan] object HomeRows {
+
+  def convert(leaf: HomeLeaf, translation: Translation): Result[Relation] =
+    for {
+      schema <- Types.schema(leaf.stored)
+      columns <- traverse(leaf.openings)(opened(_, leaf.stored))
+    } yield {
+      val input = Input.newBuilder.setInputId(translation.bindHome(leaf)).setSchema(schema)
+      val rows = translation.node(leaf.plan).setInput(input).build()
+      Relation(reveal(leaf, rows, columns, translation), leaf.output, leaf.partitions)
+    }
+
+  private def reveal(leaf: HomeLeaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {
+    val reveal = Reveal.newBuilder.setChild(rows)
+    columns.foreach(reveal.addColumns)
+    translation.node(leaf.plan).setReveal(reveal).build()
+  }
+
+  private def opened(opening: Opening, stored: Seq[Attribute]): Result[Reveal.Opened] =
+    for {
+      dataType <- Types.of(opening.output.dataType)
+      from <- position(opening.from, stored)
+      place <- traverse(opening.form.toSeq.flatMap(placed(opening, _)))(position(_, stored))
+    } yield {
+      val column = Reveal.Opened.newBuilder
+        .setName(opening.output.name)
+        .setColumn(from)
+        .setType(dataType)
+        .setNullable(opening.output.nullable)
+        .setKind(opening.kind)
+      opening.form.foreach(f => column.setHandle(f.table.info.getHandle).setStored(f.stored.name))
+      place match {
+        case Seq(file, row) => column.setFile(file).setRow(row)
+        case _ =>
+      }
+      column.build()
+    }
+
+  private def placed(opening: Opening, form: Form): Seq[Attribute] =
+    if (opening.kind == Reveal.Kind.VALUE) form.place.toSeq.flatMap { case (file, row) => Seq(file, row) } else Nil
+
+  private def position(a: Attribute, stored: Seq[Attribute]): Result[Int] =
+    stored.indexWhere(_.exprId == a.exprId) match {
+      case -1 => refuse(s"column ${a.name} did not come home")
+      case i => Right(i)
+    }
+}

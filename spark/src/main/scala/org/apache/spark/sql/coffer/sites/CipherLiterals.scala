@@ -1,0 +1,59 @@
+package org.apache.spark.sql.coffer.sites
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
+import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.plan.Literals
+import org.apache.spark.sql.coffer.proto.plan.{Literal => ProtoLiteral, TypeId}
+import org.apache.spark.sql.coffer.proto.wire.{EncryptLiterals, LiteralsEncrypted}
+import org.apache.spark.sql.types.{BinaryType, LongType}
+
+/** What a literal is among a column's ciphertexts. */
+private[sites] sealed trait CipherLiteral
+
+private[sites] object CipherLiteral {
+
+  /** `cut`: it is longer than the prefix that is stored. */
+  final case class Within(literal: CatalystLiteral, cut: Boolean) extends CipherLiteral
+
+  /** Less, or greater, than every value that the column's domain allows. */
+  case object Below extends CipherLiteral
+  case object Above extends CipherLiteral
+}
+
+/** Literals are encrypted by the client engine, for the column that they meet: no key comes into this JVM. */
+private[sites] object CipherLiterals {
+
+  def of(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
+    val request = EncryptLiterals.newBuilder.setHandle(form.table.info.getHandle).setStored(form.stored.name)
+    literals.foreach { l =>
+      Literals.of(l.value, l.dataType) match {
+        case Right(literal) => request.addLiterals(literal)
+        case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+      }
+    }
+    val answer = CofferDriver.get.client.encryptLiterals(request.build()).getCiphertextsList.asScala.toSeq
+    if (answer.size != literals.size) throw strange
+    answer.map(ciphertext)
+  }
+
+  private def ciphertext(c: LiteralsEncrypted.Ciphertext): CipherLiteral = c.getKindCase match {
+    case LiteralsEncrypted.Ciphertext.KindCase.LITERAL => CipherLiteral.Within(literal(c.getLiteral), c.getCut)
+    case LiteralsEncrypted.Ciphertext.KindCase.BELOW => CipherLiteral.Below
+    case LiteralsEncrypted.Ciphertext.KindCase.ABOVE => CipherLiteral.Above
+    case LiteralsEncrypted.Ciphertext.KindCase.KIND_NOT_SET => throw strange
+  }
+
+  private def literal(l: ProtoLiteral): CatalystLiteral = l.getType.getId match {
+    case TypeId.LONG => CatalystLiteral(l.getInt, LongType)
+    case TypeId.BINARY => CatalystLiteral(l.getBinary.toByteArray, BinaryType)
+    case _ => throw strange
+  }
+
+  private def strange = new CofferException(
+    "COFFER_CLIENT_PROTOCOL",
+    "the client engine encrypted a literal in an unknown form",
+    "use the client engine and the jar of one build")
+}

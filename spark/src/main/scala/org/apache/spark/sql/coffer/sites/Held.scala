@@ -1,0 +1,44 @@
+package org.apache.spark.sql.coffer.sites
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.coffer.source.CofferTable
+
+/** A stored column where engines work on it. `place`: the columns that say of which file and row each value is. */
+final case class Form(table: CofferTable, stored: StoredColumn, attribute: Attribute, place: Option[(Attribute, Attribute)]) {
+  def attributes: Seq[Attribute] = attribute +: place.toSeq.flatMap { case (file, row) => Seq(file, row) }
+}
+
+/** The state of an [[AsheSum]], and what the query wants of it, over the opened sum and count. */
+final case class Sums(form: Form, state: Attribute, sum: Attribute, count: Attribute, result: Expression)
+
+/**
+ * A column of the query as engines have it: `open`, under its own id, where the policy lets them; and as ciphertexts.
+ */
+final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sums: Option[Sums] = None) {
+  def equality: Option[Form] = forms.find(_.stored.protection == "det").orElse(forms.find(_.stored.tellsEqual))
+  def order: Option[Form] = forms.find(_.stored.tellsOrder)
+  def prefixOrder: Option[Form] = forms.find(f => f.stored.protection == "ope")
+  def revealing: Option[Form] = forms.find(_.stored.protection == "ore")
+  def ashe: Option[Form] = forms.find(f => f.stored.protection == "ashe" && f.place.isDefined)
+
+  /** The form that is cheapest to open at home. */
+  def openable: Option[Form] = StoredColumn.opened.flatMap(p => forms.find(f => f.stored.protection == p && !f.stored.prefix)).headOption
+
+  def attributes: Seq[Attribute] =
+    (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)
+
+  def protections: String = forms.map(_.stored.protection).distinct.mkString(", ")
+}
+
+/** A part of the query and where it runs. */
+sealed trait Placed
+
+/** In engines at the executors: enclaves or hosts. `held` says what becomes of the columns of the part as the query has it. */
+final case class Away(plan: LogicalPlan, held: AttributeMap[Held]) extends Placed {
+  def opens(expr: Expression): Boolean = expr.references.forall(a => held.get(a).exists(_.open))
+  def openSet: AttributeSet = AttributeSet(held.values.filter(_.open).map(_.attribute))
+}
+
+/** In the client engine. */
+final case class AtHome(plan: LogicalPlan) extends Placed

@@ -1,0 +1,17 @@
+package org.apache.spark.sql.coffer.sites
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+/**
+ * Places a query whose tables have stored columns, once Spark has optimised it, and plans each part that runs in engines as a query of its
+ * own, with Spark's optimizer and AQE over the stored columns.
+ */
+private[coffer] final case class SiteStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(query))))
+    case home: Home => Seq(HomeExec(home.openings, session.sessionState.executePlan(home.away).executedPlan))
+    case _ => Nil
+  }
+}

@@ -84,9 +84,8 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
         failure
     })?;
-    record_links(&home, &keyring, sealed.manifest()).map_err(|failure| {
+    record_links(&home, &keyring, sealed.manifest()).inspect_err(|_| {
         eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
-        failure
     })?;
     let manifest = sealed.manifest();
     if args.json {

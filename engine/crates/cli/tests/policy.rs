@@ -140,6 +140,7 @@ category = { protection = \"det\", link = \"category\" }
 bonus = { protection = \"ashe\", domain = [0, 1000], rows = 1e6 }
 [tables.budgets.columns]
 category = { protection = [\"det\", \"ope\"], link = \"category\", prefix = 4 }
+weight = \"ore\"
 ";
 
 #[test]

@@ -102,10 +102,18 @@ pub(super) fn to_enclaves(column: &CheckedColumn) -> &'static str {
 
 /// Who can have the values.
 pub(super) fn opened_by(column: &CheckedColumn) -> &'static str {
+    let ordered_only = column
+        .protections
+        .iter()
+        .all(|protection| matches!(protection, Ope | Ore));
     match (column.has(Plain), column.has(Tee), column.opens()) {
         (true, ..) => "anyone",
         (_, true, _) => "enclaves and home",
-        (_, _, true) => "home only",
         (_, _, false) => "nobody",
+        // Only numbers have a domain; of a text a prefix would be stored, and coffer encrypt would refuse that.
+        _ if ordered_only && column.seen.is_none() && column.rules.domain().is_none() => {
+            "home only; nobody if it is a text, which takes tee, std or det beside it"
+        }
+        _ => "home only",
     }
 }

@@ -87,10 +87,11 @@ private[coffer] final class Sites(session: SparkSession) {
       val held = needed.map { case (a, stored) =>
         val (kept, forms) = stored.partition(opened)
         val open = kept.headOption.map(c => AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
-        Held(a, open.isDefined, forms.filter(c => StoredColumn.schemes(c.protection)).map { c =>
-          val byRow = Set("ashe", "std")(c.protection)
-          Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => byRow))
-        }) -> open
+        Held(a, open.isDefined,
+          forms.filter(c => StoredColumn.schemes(c.protection)).map { c =>
+            val byRow = Set("ashe", "std")(c.protection)
+            Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => byRow))
+          }) -> open
       }
       held.collectFirst { case (h, None) if h.forms.isEmpty => h.attribute }.foreach { a =>
         throw Refused.opened(table, Some(a.name))
@@ -271,7 +272,8 @@ private[coffer] object Sites {
   /** Whether a query must be split: a table of it has stored columns, or there are no enclaves. */
   def needed(query: LogicalPlan): Boolean = query.exists {
     case DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) =>
-      (scan.table.stored.nonEmpty && !scan.table.viewed) || (CofferConf.hostEngines(SparkSession.active.sparkContext.conf) && !scan.table.viewed)
+      (scan.table.stored.nonEmpty && !scan.table.viewed) || (CofferConf.hostEngines(
+        SparkSession.active.sparkContext.conf) && !scan.table.viewed)
     case _ => false
   }
 }
@@ -283,10 +285,10 @@ private object PredicateSplit extends PredicateHelper {
 /** What neither engines nor the client engine can do: the column, what it has, and what would help. */
 private object Refused {
   def unopenable(held: Held) = CofferQuery.refusal(Seq(
-    s"column `${held.attribute.name}` is needed in clear, and what is stored of it (${held.protections}) cannot be opened: " +
-      "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
+      s"column `${held.attribute.name}` is needed in clear, and what is stored of it (${held.protections}) cannot be opened: " +
+        "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
 
   def opened(table: CofferTable, column: Option[String]) = CofferQuery.refusal(Seq(
-    s"column `${column.getOrElse("?")}` of ${table.name()} can be opened in enclaves only, and spark.coffer.enclave is none: " +
-      "give it det, ope, ore, ashe or std in the policy and encrypt the table anew, or run with enclaves"))
+      s"column `${column.getOrElse("?")}` of ${table.name()} can be opened in enclaves only, and spark.coffer.enclave is none: " +
+        "give it det, ope, ore, ashe or std in the policy and encrypt the table anew, or run with enclaves"))
 }

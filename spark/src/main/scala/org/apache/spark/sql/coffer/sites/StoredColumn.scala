@@ -51,7 +51,7 @@ final case class StoredColumn(
 object StoredColumn {
 
   /** Protections whose values the client engine can open, the cheapest first. */
-  val opened: Seq[String] = Seq("ashe", "std", "det", "ope")
+  val opened: Seq[String] = Seq("ashe", "std", "det", "ope", "ore")
 
   /** Protections whose stored values are ciphertexts to engines. */
   val schemes: Set[String] = Set("std", "det", "ope", "ore", "ashe")

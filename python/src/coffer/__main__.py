@@ -1,17 +1,18 @@
-"""`python -m coffer sql` (Spark's SQL shell over sealed tables) and `python -m coffer demo`."""
+"""`python -m coffer sql` (Spark's SQL shell over sealed tables), `explain` and `demo`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from coffer import demo, shell
+from coffer import demo, explain, shell
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m coffer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     shell.add_arguments(commands.add_parser("sql", help=shell.__doc__.splitlines()[0]))
+    explain.add_arguments(commands.add_parser("explain", help=explain.__doc__.splitlines()[0]))
     demo.add_arguments(commands.add_parser("demo", help=demo.__doc__.splitlines()[0]))
     # What follows the known options goes to Spark's shell as it is (--conf, --jars, …).
     arguments, rest = parser.parse_known_args()
@@ -19,7 +20,7 @@ def main() -> int:
         return shell.run(arguments, rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return demo.run(arguments)
+    return explain.run(arguments) if arguments.command == "explain" else demo.run(arguments)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ Exit codes:
   5  reading failed
   6  there are warnings";
 
+const EXPLAIN_EXIT_CODES: &str = "\
+Exit codes:
+  0  the query can run
+  1  it cannot, and why
+  2  the command was used wrongly
+  5  Python or the package coffer is missing";
+
 /// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
 #[derive(Parser)]
 #[command(name = "coffer", version = coffer_keys::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
@@ -74,6 +81,8 @@ pub(crate) enum Command {
     Engine(Passed),
     /// Open Spark's SQL shell on sealed tables
     Sql(Sql),
+    /// Say where each part of a query would run, and what its columns show there; nothing is run
+    Explain(Explain),
     /// Print this reference as Markdown
     #[command(hide = true)]
     Reference,
@@ -303,6 +312,23 @@ pub(crate) struct Sql {
     /// Further arguments for spark-sql
     #[arg(last = true)]
     pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Args)]
+#[command(after_help = EXPLAIN_EXIT_CODES)]
+pub(crate) struct Explain {
+    /// The query, over tables by their names in the policy
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) query: Option<String>,
+    /// The query is in this file
+    #[arg(short = 'f', value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// As where no enclave is used (spark.coffer.enclave=none)
+    #[arg(long)]
+    pub(crate) without_enclaves: bool,
+    /// One JSON object: query, runs, plan (lines), refusal
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// "spark.key=value"

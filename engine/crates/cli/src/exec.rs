@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    args::{Passed, Sql},
+    args::{Explain, Passed, Sql},
     failure::{Exit, Failure},
     site::Site,
 };
@@ -25,24 +25,52 @@ pub(crate) fn engine(args: &Passed) -> Result<(), Failure> {
 }
 
 pub(crate) fn sql(site: &Site, args: &Sql) -> Result<(), Failure> {
+    python(site, "sql", args.query.as_deref(), args.file.as_deref(), |command| {
+        command.args(&args.arguments);
+    })
+}
+
+pub(crate) fn explain(site: &Site, args: &Explain) -> Result<(), Failure> {
+    python(
+        site,
+        "explain",
+        args.query.as_deref(),
+        args.file.as_deref(),
+        |command| {
+            command.args(args.without_enclaves.then_some("--without-enclaves"));
+            command.args(args.json.then_some("--json"));
+        },
+    )
+}
+
+/// `python -m coffer NAME`, over one query or file.
+fn python(
+    site: &Site,
+    name: &str,
+    query: Option<&str>,
+    file: Option<&Path>,
+    more: impl FnOnce(&mut Command),
+) -> Result<(), Failure> {
     let python = env::var_os("COFFER_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let mut command = Command::new(&python);
     command
-        .args(["-m", "coffer", "sql"])
+        .args(["-m", "coffer", name])
         .arg("--home")
         .arg(site.home()?.path());
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);
     }
-    if let Some(query) = &args.query {
+    if let Some(query) = query {
         command.arg("-e").arg(query);
     }
-    if let Some(file) = &args.file {
+    if let Some(file) = file {
         command.arg("-f").arg(file);
     }
-    command.args(&args.arguments).env("COFFER_BIN", beside()?);
-    Err(replace(&mut command, &python)
-        .hint("coffer sql needs Python with the package coffer; COFFER_PYTHON names another Python"))
+    more(&mut command);
+    command.env("COFFER_BIN", beside()?);
+    Err(replace(&mut command, &python).hint(format!(
+        "coffer {name} needs Python with the package coffer; COFFER_PYTHON names another Python"
+    )))
 }
 
 fn beside() -> Result<PathBuf, Failure> {

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&site, &args),
         Command::Engine(args) => exec::engine(&args),
         Command::Sql(args) => exec::sql(&site, &args),
+        Command::Explain(args) => exec::explain(&site, &args),
         Command::Reference => reference::print(),
     };
     match done {

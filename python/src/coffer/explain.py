@@ -1,0 +1,68 @@
+"""Where each part of a query would run and what its columns would show there. Nothing of the query is run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from coffer.session import PASSPHRASE, session
+from coffer.shell import views_of
+
+# Above Coffer's part of Spark's text.
+_TITLE = "== Extended Information ("
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `python -m coffer explain`."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("-e", dest="query", metavar="QUERY", help="this SQL")
+    what.add_argument("-f", dest="file", metavar="FILE", type=Path, help="the SQL of this file, one query")
+    parser.add_argument("--home", type=Path, help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)")
+    parser.add_argument(
+        "--passphrase-file", type=Path, help=f"file with the passphrase (default: ${PASSPHRASE}, else a prompt)"
+    )
+    parser.add_argument("--without-enclaves", action="store_true", help="as with spark.coffer.enclave=none")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the plan by site. 0: it can run; 1: it cannot, and why."""
+    query = arguments.query if arguments.query is not None else arguments.file.read_text()
+    home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
+    conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    if arguments.without_enclaves:
+        conf["spark.coffer.enclave"] = "none"
+    spark = session(home, "local[1]", passphrase_file=arguments.passphrase_file, **conf)
+    try:
+        for view in views_of(home / "policy.toml"):
+            spark.sql(view.rstrip(";"))
+        lines, refusal = _explained(spark, query.strip().rstrip(";"))
+    finally:
+        spark.stop()
+    if arguments.json:
+        print(json.dumps({"query": query, "runs": refusal is None, "plan": lines, "refusal": refusal}, indent=1))
+    elif refusal is None:
+        print("\n".join(lines))
+    else:
+        print(f"error: {refusal}", file=sys.stderr)
+    return 0 if refusal is None else 1
+
+
+def _explained(spark: Any, query: str) -> tuple[list[str], str | None]:
+    """Coffer's part of EXPLAIN, or why the query is refused."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    try:
+        text: str = spark.sql(query)._jdf.queryExecution().explainString(mode)
+    except Py4JJavaError as failed:
+        return [], str(failed.java_exception.getMessage())
+    except PySparkException as failed:
+        return [], str(failed).split("\n\nJVM stacktrace")[0]
+    _, _, ours = text.partition(_TITLE)
+    return (ours or text).partition("\n")[2].strip("\n").splitlines(), None

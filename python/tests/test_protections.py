@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -215,3 +217,21 @@ def test_explain_says_where_and_what_shows(employed: Driver) -> None:
     assert "by the client engine" in text
     hosts = "UNVERIFIED" in text
     assert hosts == ("in host engines" in text)
+
+
+def test_coffer_explain_runs_nothing(employees: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COFFER_PYTHON", sys.executable)
+    owner = _owner(tmp_path, hosts=True)
+    owner.encrypt({"categories": employees["categories"]}, tmp_path / "sealed")
+    said = owner.coffer("explain", "--without-enclaves", "--json", "select count(*) from categories where cat = 'nurse'")
+    plan = json.loads(said.stdout)
+    assert plan["runs"]
+    assert any("cat as det: equality" in line for line in plan["plan"])
+    refused = owner.coffer("explain", "select label from categories where label rlike 'x'", check=False)
+    assert refused.returncode == 1
+    assert "regular expressions" in refused.stderr
+    owner = _owner(tmp_path / "enclaves", hosts=False)
+    owner.encrypt({"categories": employees["categories"]}, tmp_path / "enclaves" / "sealed")
+    refused = owner.coffer("explain", "--without-enclaves", "select count(*) from categories", check=False)
+    assert refused.returncode == 1
+    assert "host_results" in refused.stderr

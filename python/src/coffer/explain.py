@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -36,13 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if arguments.without_enclaves:
         conf["spark.coffer.enclave"] = "none"
-    spark = session(home, "local[1]", passphrase_file=arguments.passphrase_file, **conf)
-    try:
-        for view in views_of(home / "policy.toml"):
-            spark.sql(view.rstrip(";"))
-        lines, refusal = _explained(spark, query.strip().rstrip(";"))
-    finally:
-        spark.stop()
+    lines, refusal = _explained(home, arguments.passphrase_file, conf, query.strip().rstrip(";"))
     if arguments.json:
         print(json.dumps({"query": query, "runs": refusal is None, "plan": lines, "refusal": refusal}, indent=1))
     elif refusal is None:
@@ -52,17 +47,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if refusal is None else 1
 
 
-def _explained(spark: Any, query: str) -> tuple[list[str], str | None]:
+def _explained(home: Path, passphrase: Path | None, conf: dict[str, str], query: str) -> tuple[list[str], str | None]:
     """Coffer's part of EXPLAIN, or why the query is refused."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    # What it would log is what is said below.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    spark = None
     try:
-        text: str = spark.sql(query)._jdf.queryExecution().explainString(mode)
+        spark = session(home, "local[1]", passphrase_file=passphrase, **conf)
+        for view in views_of(home / "policy.toml"):
+            spark.sql(view.rstrip(";"))
+        text = _formatted(spark, query)
     except Py4JJavaError as failed:
         return [], str(failed.java_exception.getMessage())
     except PySparkException as failed:
         return [], str(failed).split("\n\nJVM stacktrace")[0]
+    finally:
+        if spark is not None:
+            spark.stop()
     _, _, ours = text.partition(_TITLE)
     return (ours or text).partition("\n")[2].strip("\n").splitlines(), None
+
+
+def _formatted(spark: Any, query: str) -> str:
+    mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+    text: str = spark.sql(query)._jdf.queryExecution().explainString(mode)
+    return text

@@ -78,6 +78,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             error: format!("cannot listen on {}: {error}", arguments.listen),
             hint: "is the folder there, and writable?".to_owned(),
         })?;
+        let asked = lifeline::asked_to_stop()?;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "version": VERSION,
@@ -91,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         tokio::select! {
             () = connection::accept(service, listener) => Ok(()),
             () = lifeline => Ok(()),
-            stopped = lifeline::asked_to_stop() => stopped.map_err(Failure::from),
+            () = asked => Ok(()),
         }
     });
     runtime.shutdown_background();

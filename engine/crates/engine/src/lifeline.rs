@@ -28,15 +28,17 @@ pub async fn stdin_ended() {
     }
 }
 
-/// Resolves at SIGTERM or SIGINT.
-pub async fn asked_to_stop() -> io::Result<()> {
+/// What it gives resolves at SIGTERM or SIGINT. From this call on they end the process no more by themselves: it comes before the
+/// process says that it is ready. Called inside a runtime.
+pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Prints the one line of JSON that says where an engine listens.

@@ -68,6 +68,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let ended = runtime.block_on(async {
         let listener = Listener::bind(&arguments.listen)
             .map_err(|error| format!("cannot listen on {}: {error}", arguments.listen))?;
+        let asked = lifeline::asked_to_stop()?;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "engine_id": enclave.id(),
@@ -85,10 +86,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         };
         tokio::pin!(lifeline);
         let stop = async {
-            lifeline::asked_to_stop().await?;
+            asked.await;
             tracing::info!(running = enclave.running(), "draining");
             enclave.drain().await;
-            Ok::<_, std::io::Error>(())
         };
         tokio::pin!(stop);
         let mut leases = tokio::time::interval(LEASE_CHECK);
@@ -96,12 +96,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             tokio::select! {
                 () = &mut accepting => return Ok(()),
                 () = &mut lifeline => return Ok(()),
-                stopped = &mut stop => return stopped.map_err(Into::into),
+                () = &mut stop => return Ok(()),
                 _ = leases.tick() => enclave.sessions().expire(Instant::now()),
             }
         }
     });
     // Tasks that still run belong to a process that is gone; nobody waits for them.
     runtime.shutdown_background();
+    enclave.spill().remove();
     ended
 }

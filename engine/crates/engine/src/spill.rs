@@ -45,6 +45,14 @@ impl SpillFolder {
         self.written.load(Ordering::Relaxed)
     }
 
+    /// Removes the folder and what is in it, whoever still holds it: the process ends now, and may do so before the tasks of closed
+    /// connections have let go.
+    pub fn remove(&self) {
+        if let Err(error) = std::fs::remove_dir_all(self.folder.path()) {
+            tracing::warn!(%error, "the spill folder was not removed");
+        }
+    }
+
     fn file(&self) -> io::Result<NamedTempFile> {
         tempfile::Builder::new().prefix("s").tempfile_in(self.folder.path())
     }

@@ -35,6 +35,8 @@ bonus = { protection = "ashe", domain = ["0.00", "10000.00"], rows = 100000 }
 hired = "ope"
 note = "det"
 grade = ["ore", "std"]
+code = { protection = ["ope", "std"], prefix = 3 }
+word = { protection = ["ore", "std"], prefix = 3 }
 
 [tables.categories.columns]
 cat = { protection = "det", link = "category" }
@@ -72,6 +74,13 @@ QUERIES = [
     "order by y limit 5",
     "select id, bonus from employees where id < 5 union all select id, salary from employees where id < 3 order by 1, 2",
     "select distinct category from employees order by category",
+    # Texts of which only three bytes are in the order: what is equal there may differ.
+    "select count(*) from employees where code = 'abc12'",
+    "select count(*), min(code), max(word) from employees where code > 'abc5' and word <= 'abd'",
+    "select count(*) from employees where word = 'abc12' or code = 'ab'",
+    "select code, count(*) from employees where code < 'abb7' group by code order by code",
+    "select word, id from employees where word >= 'abe99' order by word, id limit 5",
+    "select count(*) from employees where category in ('nurse', null)",
     "select a.category, count(*) from employees a join employees b on a.age = b.age and a.id = b.id group by a.category "
     "order by 1",
 ]
@@ -116,6 +125,12 @@ def employees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "bonus": pa.array([draw.choice([None, cents(0, 90_000)]) for _ in range(count)], pa.decimal128(12, 2)),
         "hired": pa.array([start + datetime.timedelta(days=draw.randrange(9000)) for _ in range(count)]),
         "note": pa.array([f"note {draw.randrange(1000)}" for _ in range(count)]),
+        "code": pa.array(
+            [draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))]) for _ in range(count)]
+        ),
+        "word": pa.array(
+            [draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))]) for _ in range(count)]
+        ),
         "grade": pa.array([draw.randrange(10_000) for _ in range(count)], pa.int32()),
     }
     files = {name: folder / f"{name}.parquet" for name in ("employees", "categories")}

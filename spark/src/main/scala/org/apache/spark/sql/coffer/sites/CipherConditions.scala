@@ -28,7 +28,7 @@ private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
     case IsNotNull(a: Attribute) => anyForm(a).map(f => Ciphered(IsNotNull(f), exact = true))
     case EqualNullSafe(l: Attribute, r: Attribute) => linked(l, r)(_.equality).map { case (a, b) => exact(EqualNullSafe(a, b)) }
     case In(a: Attribute, list) if list.forall(known) => membership(a, list.collect { case l: Literal => l })
-    case InSet(a: Attribute, values) => membership(a, values.toSeq.map(Literal(_, a.dataType)))
+    case InSet(a: Attribute, values) if !values.contains(null) => membership(a, values.toSeq.map(Literal(_, a.dataType)))
     case Comparison(kind, a: Attribute, l: Literal) => compared(kind, a, l)
     case Comparison(kind, l: Literal, a: Attribute) => compared(kind.swapped, a, l)
     case Comparison(Comparison.Equal, l: Attribute, r: Attribute) => linked(l, r)(_.equality).map { case (a, b) => exact(EqualTo(a, b)) }
@@ -84,7 +84,7 @@ private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
       val serves = if (kind == Comparison.Equal) held.equality else held.order
       serves.map(f => exact(against(kind, f, f.attribute, literal)))
         .orElse(held.revealing.map(f => exact(revealed(kind, f, literal))))
-        .orElse(held.prefixOrder.flatMap(f => prefixed(kind, f, literal)))
+        .orElse(held.prefixes.flatMap(f => prefixed(kind, f, literal)))
     }
 
   private def against(kind: Comparison, form: Form, value: Expression, literal: Literal): Expression =

@@ -18,8 +18,10 @@ final case class Sums(form: Form, state: Attribute, sum: Attribute, count: Attri
 final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sums: Option[Sums] = None) {
   def equality: Option[Form] = forms.find(_.stored.protection == "det").orElse(forms.find(_.stored.tellsEqual))
   def order: Option[Form] = forms.find(_.stored.tellsOrder)
-  def prefixOrder: Option[Form] = forms.find(f => f.stored.protection == "ope")
-  def revealing: Option[Form] = forms.find(_.stored.protection == "ore")
+
+  /** Of texts whose ciphertexts are those of a prefix: what it tells of a condition is never all. */
+  def prefixes: Option[Form] = forms.find(f => f.stored.protection == "ope" && f.stored.prefix)
+  def revealing: Option[Form] = forms.find(f => f.stored.protection == "ore" && !f.stored.prefix)
   def ashe: Option[Form] = forms.find(f => f.stored.protection == "ashe" && f.place.isDefined)
 
   /** The form that is cheapest to open at home. */

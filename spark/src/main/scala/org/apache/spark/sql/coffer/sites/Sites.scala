@@ -66,7 +66,7 @@ private[coffer] final class Sites(session: SparkSession) {
     case u: Union => union(u, u.children.map(place))
     // How rows are laid out in partitions does not matter where there is one.
     case r: RepartitionOperation => place(r.child) match {
-        case away: Away if away.opens(Alias(Literal(true), "")()) && r.expressions.forall(away.opens) =>
+        case away: Away if r.expressions.forall(away.opens) =>
           Away(r.withNewChildren(Seq(away.plan)), away.held)
         case away: Away => away
         case atHome: AtHome => atHome

@@ -193,6 +193,14 @@ def test_without_adaptive_execution(sql: str, plain_employees: Expected, employe
     assert difference(plain_employees.answer(sql), got, ordered="order by" in sql) is None
 
 
+def test_the_last_rows(employed: Driver) -> None:
+    code = "result = [[row.id, row.category] for row in spark.sql(sql).tail(3)]"
+    rows = employed.run(code, sql="select id, category from employees where id < 40 order by id")
+    assert [row[0] for row in rows] == [37, 38, 39]
+    rows = employed.run(code, sql="select id, category from employees where id < 40")
+    assert len(rows) == 3
+
+
 def test_too_much_to_bring_home_is_refused(employed: Driver) -> None:
     with pytest.raises(QueryFailed, match=r"(?s)too_much_home.*client\.maxBytes") as failed:
         employed.query("select name from employees order by name", {"spark.coffer.client.maxBytes": "100k"})

@@ -68,7 +68,10 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
   }
 
   /** The result as the bytes of one Arrow IPC stream. */
-  def collectArrow(): Iterator[Array[Byte]] = run()
+  def collectArrow(): Iterator[Array[Byte]] = part.template match {
+    case _: CollectTailExec => ArrowRows.stream(rows().iterator, output, conf)
+    case _ => run()
+  }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }

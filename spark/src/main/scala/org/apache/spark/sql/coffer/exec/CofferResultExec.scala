@@ -112,7 +112,9 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
 
   /** The rows stay with the client engine, for the part of the query that runs there. */
   def keep(most: Long): ResultKept = {
-    val kept = new Run(None).keep(most)
+    val run = new Run(None)
+    if (run.plan.tail.isDefined) throw CofferQuery.refusal(Seq("the last rows of a part of the query are counted at home"))
+    val kept = run.keep(most)
     metrics("numOutputRows").add(kept.getRows)
     post()
     kept

@@ -36,7 +36,6 @@ private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
     case _ => None
   }
 
-  /** The equal-key conditions of a join. */
   private def exact(e: Expression) = Ciphered(e, exact = true)
 
   /** Over open columns; a host engine must not see the value of a subquery, which is opened data. */

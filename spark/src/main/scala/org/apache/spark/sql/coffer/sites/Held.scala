@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.sites
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.source.CofferTable
 
@@ -39,7 +39,6 @@ sealed trait Placed
 /** In engines at the executors: enclaves or hosts. `held` says what becomes of the columns of the part as the query has it. */
 final case class Away(plan: LogicalPlan, held: AttributeMap[Held]) extends Placed {
   def opens(expr: Expression): Boolean = expr.references.forall(a => held.get(a).exists(_.open))
-  def openSet: AttributeSet = AttributeSet(held.values.filter(_.open).map(_.attribute))
 }
 
 /** In the client engine. */

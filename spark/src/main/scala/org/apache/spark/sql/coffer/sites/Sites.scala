@@ -59,7 +59,9 @@ private[coffer] final class Sites(session: SparkSession) {
         case away: Away => sort(s, away)
         case other => above(s, Seq(other))
       }
-    case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset | _: Tail) => place(limit.children.head) match {
+    // Which rows are the last is known at home only: engines' partitions come there one after the other.
+    case t: Tail => above(t, Seq(place(t.child)))
+    case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset) => place(limit.children.head) match {
         case away: Away => Away(limit.withNewChildren(Seq(away.plan)), away.held)
         case other => above(limit, Seq(other))
       }
@@ -225,10 +227,8 @@ private[coffer] final class Sites(session: SparkSession) {
     }))
   }
 
-  private def home(placed: Placed, needed: AttributeSet): LogicalPlan = placed match {
-    case AtHome(plan) => plan
-    case away: Away => home(away, needed, away.held.values.map(_.attribute).toSeq)
-  }
+  private def home(away: Away, needed: AttributeSet): LogicalPlan =
+    home(away, needed, away.held.values.map(_.attribute).toSeq)
 
   private def home(placed: Placed, needed: AttributeSet, order: Seq[Attribute]): LogicalPlan = placed match {
     case AtHome(plan) => plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,12 +16,20 @@ _TAIL = 8  # the footer's length and the magic
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column's pages in one row group: the bytes [start, end)."""
+    """A column's pages in one row group: the bytes [start, end). `column` is its name in the file; `logical` the column of
+    the table that it holds, under the protection `form`."""
 
     row_group: int
     column: str
     start: int
     end: int
+    logical: str = ""
+    form: str = field(default="tee", compare=False)
+
+    @property
+    def clear(self) -> bool:
+        """Whether its pages are not encrypted as such: they hold ciphertexts, or numbers of rows."""
+        return self.form != "tee"
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,9 @@ class Layout:
         return range(self.footer.stop, self.size)
 
 
-def layout(path: Path, keks: Mapping[str, bytes]) -> Layout:
-    """Of a file whose KEKs are all here."""
+def layout(path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str, str]] | None = None) -> Layout:
+    """Of a file whose KEKs are all here. `stored`: of a table with stored columns, the logical column and the form of each
+    column of its files."""
     properties = crypto_factory(keks).file_decryption_properties(pe.KmsConnectionConfig(), pe.DecryptionConfiguration())
     metadata = pq.ParquetFile(path, decryption_properties=properties, pre_buffer=False).metadata
     chunks = []
@@ -53,7 +62,10 @@ def layout(path: Path, keks: Mapping[str, bytes]) -> Layout:
             start = column.data_page_offset
             if column.has_dictionary_page and column.dictionary_page_offset:
                 start = min(start, column.dictionary_page_offset)
-            chunks.append(Chunk(group, column.path_in_schema, start, start + column.total_compressed_size))
+            name = column.path_in_schema
+            chunks.append(
+                Chunk(group, name, start, start + column.total_compressed_size, *(stored or {}).get(name, (name, "tee")))
+            )
     content = path.read_bytes()
     end = len(content) - _TAIL
     start = end - int.from_bytes(content[end : end + 4], "little")

@@ -41,13 +41,13 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     };
     let home = site.home()?;
     let policy = site.policy()?;
-    let keyring = site.keyring()?;
+    let vault = site.vault(&policy)?;
     let source = Source::open(args, threads)?;
     let columns = NewColumns {
         columns: source.columns().to_vec(),
         ..NewColumns::default()
     };
-    let table = TableWrite::create(&home, &keyring, &policy, &name, &args.dst, columns)?;
+    let table = TableWrite::create(&home, &vault, &policy, &name, &args.dst, columns)?;
     let budget = args
         .memory
         .checked_div(u64::try_from(threads).unwrap_or(1))
@@ -84,7 +84,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
         failure
     })?;
-    record_links(&home, &keyring, sealed.manifest()).inspect_err(|_| {
+    record_links(&home, vault.keyring(), sealed.manifest()).inspect_err(|_| {
         eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
     })?;
     let manifest = sealed.manifest();

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::Path, process::ExitCode};
 
-use coffer_keys::{HomeError, KeyringError, PassphraseError, PolicyError};
+use coffer_keys::{HomeError, KeyringError, MasterError, PassphraseError, PolicyError};
 use coffer_table::Error as TableError;
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
@@ -78,6 +78,7 @@ impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
         let exit = match &error {
             TableError::Keyring(_)
+            | TableError::Master(_)
             | TableError::Kek(_)
             | TableError::KekMissing(_)
             | TableError::ColumnKeyMissing(_)
@@ -113,6 +114,16 @@ impl From<TableError> for Failure {
 
 impl From<KeyringError> for Failure {
     fn from(error: KeyringError) -> Self {
+        Self {
+            exit: Exit::Keys,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<MasterError> for Failure {
+    fn from(error: MasterError) -> Self {
         Self {
             exit: Exit::Keys,
             message: error.to_string(),

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, Keyring, Passphrase, PassphraseError, Policy};
+use coffer_keys::{Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
 use coffer_table::{Target, VerifiedManifest, open_table};
 
 use crate::{args::Global, failure::Failure};
@@ -65,14 +65,19 @@ impl Site {
         Ok(Keyring::open(&path, &self.passphrase()?)?)
     }
 
+    /// The keyring joined with the masters of this policy.
+    pub(crate) fn vault(&self, policy: &Policy) -> Result<Vault, Failure> {
+        Ok(Vault::new(self.keyring()?, coffer_masters::of(policy)))
+    }
+
     pub(crate) fn policy(&self) -> Result<Policy, Failure> {
         Ok(Policy::load(&self.home()?.policy())?)
     }
 
     pub(crate) fn open(&self, target: &Target) -> Result<VerifiedManifest, Failure> {
         let policy = self.policy()?;
-        let keyring = self.keyring()?;
-        Ok(open_table(&self.home()?, &keyring, &policy, target)?)
+        let vault = self.vault(&policy)?;
+        Ok(open_table(&self.home()?, &vault, &policy, target)?)
     }
 }
 

@@ -15,9 +15,9 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     let target = site::target(&args.table);
     let home = site.home()?;
     let policy = site.policy()?;
-    let keyring = site.keyring()?;
-    let register = Register::of(&home, &keyring);
-    let table = match coffer_table::open_table(&home, &keyring, &policy, &target) {
+    let vault = site.vault(&policy)?;
+    let register = Register::of(&home, vault.keyring());
+    let table = match coffer_table::open_table(&home, &vault, &policy, &target) {
         Ok(table) => table,
         Err(Error::Unfinished(name)) => {
             let record = register.by_name(&name)?.ok_or(Error::UnknownTable(name))?;

@@ -87,7 +87,7 @@ impl Service {
         if !inner.drawn.take(challenge.as_bytes(), Instant::now()) {
             return Err(ClientError::ChallengeExpired);
         }
-        let owner = self.keyring.owner_key();
+        let owner = self.vault.keyring().owner_key();
         let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
         let attested = match inner.hosts {
             true => attest_host(&self.policy, &owner.public(), challenge, &application, &evidence)?,

@@ -46,7 +46,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array};
-    use coffer_keys::{Home, Keyring, Passphrase, Policy};
+    use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
     use coffer_schemes::{AsheSum, FileIds};
     use coffer_table::{Form, NewColumns, StoredColumn, TableWrite, WriteOptions, parse_ddl};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -63,13 +63,13 @@ mod tests {
         let root = std::fs::canonicalize(folder.path()).unwrap();
         let home = Home::at(root.join("home"));
         home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
         let policy = Policy::parse(POLICY, &home.policy()).unwrap();
         let new = NewColumns {
             columns: parse_ddl("a INT, d DECIMAL(9,2)").unwrap(),
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&home, &keyring, &policy, "t", &root.join("t"), new).unwrap();
+        let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("t"), new).unwrap();
         let writer = write.writer(WriteOptions::default()).unwrap();
         let mut pins = Vec::new();
         let mut batches = Vec::new();

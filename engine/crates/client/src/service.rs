@@ -9,7 +9,7 @@ use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
 };
-use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, Policy, TableId};
+use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, Policy, TableId, Vault};
 use coffer_proto::{
     padded,
     plan::Fragment,
@@ -38,7 +38,7 @@ const ENDED_NAMED: usize = 64;
 /// The client engine. One home, one application.
 pub struct Service {
     pub(crate) home: Home,
-    pub(crate) keyring: Keyring,
+    pub(crate) vault: Vault,
     /// As it was at start: what it says of evidence and deploy mode does not change under a running application.
     pub(crate) policy: Policy,
     pub(crate) inner: Mutex<Inner>,
@@ -86,9 +86,10 @@ impl Service {
     pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let policy = Policy::load(&home.policy())?;
         let keyring = Keyring::open(&home.keyring(), passphrase)?;
+        let masters = coffer_masters::of(&policy);
         Ok(Self {
             home,
-            keyring,
+            vault: Vault::new(keyring, masters),
             policy,
             inner: Mutex::new(Inner::default()),
         })
@@ -214,7 +215,7 @@ impl Service {
             return Err(ClientError::OtherApplication);
         }
         Ok(Welcome {
-            owner_key: self.keyring.owner_public().as_bytes().to_vec().into(),
+            owner_key: self.vault.keyring().owner_public().as_bytes().to_vec().into(),
             engine_version: coffer_keys::evidence::VERSION.to_owned(),
             evidence_kinds: self
                 .policy

@@ -156,11 +156,11 @@ impl Service {
             Target::Name(request.name.clone())
         };
         if let (true, Target::Path(folder)) = (request.if_there, &target)
-            && is_absent(&self.home, &self.keyring, &policy, folder)?
+            && is_absent(&self.home, self.vault.keyring(), &policy, folder)?
         {
             return Ok(TableInfo::default());
         }
-        let table = open_table(&self.home, &self.keyring, &policy, &target)?;
+        let table = open_table(&self.home, &self.vault, &policy, &target)?;
         self.lease(table.manifest().table)?;
         let mut info = describe(&table)?;
         info.handle = self.keep(Opened::Sealed(Box::new(table)));

@@ -39,14 +39,14 @@ impl Service {
         let policy = Policy::load(&self.home.policy())?;
         let write = match request.mode() {
             Mode::Create => self.create(&policy, request)?,
-            Mode::Replace if is_absent(&self.home, &self.keyring, &policy, &folder(request))? => {
+            Mode::Replace if is_absent(&self.home, self.vault.keyring(), &policy, &folder(request))? => {
                 self.create(&policy, request)?
             }
             Mode::Replace => {
                 let target = Target::Path(folder(request));
-                let parent = open_table(&self.home, &self.keyring, &policy, &target)?;
+                let parent = open_table(&self.home, &self.vault, &policy, &target)?;
                 let change = Change::Replace(new_columns(request)?);
-                TableWrite::next(&self.home, &self.keyring, &policy, &parent, change)?
+                TableWrite::next(&self.home, &self.vault, &policy, &parent, change)?
             }
             mode => {
                 let opened = self.table(request.handle)?;
@@ -66,7 +66,7 @@ impl Service {
                     _ if request.only.is_empty() => Change::Overwrite,
                     _ => Change::OverwriteWhere(only()),
                 };
-                TableWrite::next(&self.home, &self.keyring, &policy, parent, change)?
+                TableWrite::next(&self.home, &self.vault, &policy, parent, change)?
             }
         };
         if !write.stored().is_empty() {
@@ -102,14 +102,7 @@ impl Service {
         if new.is_host_readable(policy, name) {
             return Err(ClientError::HostReadable(name.to_owned()));
         }
-        Ok(TableWrite::create(
-            &self.home,
-            &self.keyring,
-            policy,
-            name,
-            &folder,
-            new,
-        )?)
+        Ok(TableWrite::create(&self.home, &self.vault, policy, name, &folder, new)?)
     }
 
     /// What engines must know to write, and the KEKs that they need for it.
@@ -215,7 +208,7 @@ impl Service {
             .table_id
             .parse()
             .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
-        let register = Register::of(&self.home, &self.keyring);
+        let register = Register::of(&self.home, self.vault.keyring());
         let known = register
             .by_id(id)?
             .ok_or_else(|| TableError::UnknownTable(id.to_string()))?;

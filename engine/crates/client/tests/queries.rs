@@ -8,7 +8,7 @@ use arrow::{
     array::{AsArray, Int64Array, RecordBatch, StringArray},
     datatypes::Int64Type,
 };
-use coffer_keys::{Keyring, Policy};
+use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::AggMode,
     wire::{
@@ -260,7 +260,7 @@ async fn the_finish_merges_sorted_partitions() {
 
 /// A sealed table of two files: (name, n) with n from 0.
 fn make_table(site: &Site) -> std::path::PathBuf {
-    let keyring = Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
+    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
     let policy = Policy::load(&site.home.policy()).unwrap();
     let folder = site.folder.path().join("table");
     let columns = vec![
@@ -269,7 +269,7 @@ fn make_table(site: &Site) -> std::path::PathBuf {
     ];
     let table = TableWrite::create(
         &site.home,
-        &keyring,
+        &vault,
         &policy,
         "people",
         &folder,

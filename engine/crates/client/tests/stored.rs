@@ -6,7 +6,7 @@ mod harness;
 use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{Keyring, Policy};
+use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::{DataType, Field, Literal, Schema, TypeId, literal::Value},
     wire::{
@@ -41,14 +41,14 @@ struct Tables {
 
 /// A sealed table at `people`: person n, n, and NULL where born.
 fn make(site: &Site) -> PathBuf {
-    let keyring = Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
+    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
     let policy = Policy::load(&site.home.policy()).unwrap();
     let folder = site.folder.path().join("people");
     let new = NewColumns {
         columns: parse_ddl("name STRING, n BIGINT, born BIGINT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::create(&site.home, &keyring, &policy, "people", &folder, new).unwrap();
+    let write = TableWrite::create(&site.home, &vault, &policy, "people", &folder, new).unwrap();
     let options = WriteOptions {
         row_group_rows: 50,
         ..WriteOptions::default()
@@ -280,6 +280,9 @@ async fn spark_does_not_write_what_hosts_can_read() {
         assert!(problem.hint.contains("coffer encrypt"), "{}", problem.hint);
     }
     assert!(!tables.site.folder.path().join("new").exists());
-    let keyring = Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap();
-    assert_eq!(Register::of(&tables.site.home, &keyring).tables().unwrap().len(), 1);
+    let vault = Vault::from(Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap());
+    assert_eq!(
+        Register::of(&tables.site.home, vault.keyring()).tables().unwrap().len(),
+        1
+    );
 }

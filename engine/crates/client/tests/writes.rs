@@ -4,7 +4,7 @@ mod harness;
 
 use std::{fs, path::PathBuf};
 
-use coffer_keys::{Keyring, Policy};
+use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::{Fragment, Schema},
     wire::{
@@ -119,9 +119,9 @@ impl Writing {
 
     /// What the table holds now, read at home.
     fn names(&self) -> Vec<String> {
-        let keyring = Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap();
+        let vault = Vault::from(Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap());
         let policy = Policy::load(&self.site.home.policy()).unwrap();
-        let table = open_table(&self.site.home, &keyring, &policy, &Target::Path(self.folder())).unwrap();
+        let table = open_table(&self.site.home, &vault, &policy, &Target::Path(self.folder())).unwrap();
         let mut names: Vec<String> = Vec::new();
         for pin in &table.manifest().files {
             for batch in FileReader::open(&table, pin).unwrap() {

@@ -2,6 +2,7 @@
 //!
 //! * [`Home`]: the folder with keyring, policy and register;
 //! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
+//! * [`Vault`]: the keyring joined with the policy's masters elsewhere; wraps and unwraps the keys of tables and links;
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
 //! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error;
 //! * [`evidence`]: what an engine says of itself, and who checks it; [`AttestedEngine`] is the proof of that;
@@ -28,6 +29,7 @@ pub mod evidence;
 mod home;
 mod kek;
 pub mod keyring;
+pub mod master;
 mod owner;
 mod passphrase;
 pub mod policy;
@@ -42,6 +44,7 @@ pub use evidence::{
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedLinkKey, WrappedTableKey};
+pub use master::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey};
 pub use owner::{OwnerKey, OwnerPublicKey};
 pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, TablePolicy};

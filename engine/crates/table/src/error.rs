@@ -372,6 +372,9 @@ pub enum Error {
     /// The keyring refused.
     #[error(transparent)]
     Keyring(#[from] coffer_keys::KeyringError),
+    /// A master outside of the keyring refused, or could not be asked.
+    #[error(transparent)]
+    Master(coffer_keys::MasterError),
     /// The policy refused.
     #[error(transparent)]
     Policy(#[from] coffer_keys::PolicyError),
@@ -433,6 +436,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Error::Keyring(error) => return error.hint(),
+            Error::Master(error) => return error.hint(),
             Error::Policy(error) => return error.hint(),
             Error::Kek(error) => return error.hint(),
             Error::Io { .. } => "check that the path is there, its permissions and the free space",
@@ -514,6 +518,15 @@ impl Error {
     pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
+    }
+}
+
+impl From<coffer_keys::MasterError> for Error {
+    fn from(error: coffer_keys::MasterError) -> Self {
+        match error {
+            coffer_keys::MasterError::Keyring(error) => Self::Keyring(error),
+            error => Self::Master(error),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy};
+use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy, Vault};
 
 use crate::{
     Codec, Digest, Envelope, Error, FilePin, FooterPin, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord,
@@ -221,12 +221,12 @@ impl VerifiedManifest {
 
 /// Opens a table's newest version. Which id, version and hash that must be, the register says; the folder only serves
 /// the bytes. A publication that was cut short after its manifest appeared is completed here.
-pub fn open_table(home: &Home, keyring: &Keyring, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
-    let register = Register::of(home, keyring);
+pub fn open_table(home: &Home, vault: &Vault, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
+    let register = Register::of(home, vault.keyring());
     loop {
         let (record, folder) = find(&register, policy, target)?;
         let (id, committed) = (record.id, record.committed);
-        let opened = open_record(&register, keyring, policy, record, folder);
+        let opened = open_record(&register, vault, policy, record, folder);
         // A version that was published between two looks is no attack: what the register says by now decides.
         let overtaken = matches!(opened, Err(Error::VersionUnknown { .. }))
             && register.by_id(id)?.is_some_and(|now| now.committed != committed);
@@ -254,7 +254,7 @@ pub fn is_absent(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path)
 
 fn open_record(
     register: &Register,
-    keyring: &Keyring,
+    vault: &Vault,
     policy: &Policy,
     record: TableRecord,
     folder: PathBuf,
@@ -271,7 +271,7 @@ fn open_record(
             got: record.id,
         });
     }
-    let key = Arc::new(record.unwrap_key(keyring)?);
+    let key = Arc::new(record.unwrap_key(vault)?);
     let record = roll_forward(register, record, &folder)?;
     let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
         return Err(Error::Unfinished(record.name));
@@ -299,7 +299,7 @@ fn open_record(
     if let Some(got) = newest.filter(|newest| *newest > want) {
         return Err(Error::VersionUnknown { want, got });
     }
-    let links = register.link_keys(keyring, manifest.stored.iter().filter_map(|stored| stored.link))?;
+    let links = register.link_keys(vault, manifest.stored.iter().filter_map(|stored| stored.link))?;
     Ok(VerifiedManifest::new(
         manifest,
         folder,

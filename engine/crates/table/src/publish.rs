@@ -133,7 +133,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use coffer_keys::{Home, Keyring, Passphrase, Policy};
+    use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
 
     use super::*;
     use crate::{Change, FileReader, NewColumns, SparkType, Target, WriteOptions, clean, open_table, verify};
@@ -141,7 +141,7 @@ mod tests {
     struct Owner {
         folder: tempfile::TempDir,
         home: Home,
-        keyring: Keyring,
+        vault: Vault,
         policy: Policy,
     }
 
@@ -150,32 +150,33 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let home = Home::at(folder.path().join("home"));
             home.create().unwrap();
-            let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+            let vault =
+                Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
             let policy = Policy::parse("", &home.policy()).unwrap();
             Self {
                 folder,
                 home,
-                keyring,
+                vault,
                 policy,
             }
         }
 
         fn begin(&self, parent: Option<&VerifiedManifest>) -> Result<TableWrite, Error> {
             match parent {
-                Some(parent) => TableWrite::next(&self.home, &self.keyring, &self.policy, parent, Change::Append),
+                Some(parent) => TableWrite::next(&self.home, &self.vault, &self.policy, parent, Change::Append),
                 None => {
                     let new = NewColumns {
                         columns: vec![("a".into(), SparkType::Long, true)],
                         ..NewColumns::default()
                     };
                     let folder = self.folder.path().join("t");
-                    TableWrite::create(&self.home, &self.keyring, &self.policy, "t", &folder, new)
+                    TableWrite::create(&self.home, &self.vault, &self.policy, "t", &folder, new)
                 }
             }
         }
 
         fn open(&self) -> Result<VerifiedManifest, Error> {
-            open_table(&self.home, &self.keyring, &self.policy, &Target::Name("t".into()))
+            open_table(&self.home, &self.vault, &self.policy, &Target::Name("t".into()))
         }
     }
 
@@ -271,7 +272,7 @@ mod tests {
             }
             assert!(matches!(owner.open(), Err(Error::Unfinished(_))));
             assert!(matches!(owner.begin(None), Err(Error::Unfinished(_))));
-            let register = crate::Register::of(&owner.home, &owner.keyring);
+            let register = crate::Register::of(&owner.home, owner.vault.keyring());
             clean::clean_unfinished(&owner.home, &register, &record).unwrap();
             assert!(!record.path.exists());
             owner.begin(None).unwrap().publish(Vec::new()).unwrap();

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, WrappedLinkKey, WrappedTableKey};
+use coffer_keys::{Home, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, Vault, WrappedKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -55,25 +55,29 @@ pub struct TableRecord {
 
 impl TableRecord {
     /// Of a table whose first version is being written.
-    pub(crate) fn begin(name: String, path: PathBuf, wrapped: &WrappedTableKey) -> Self {
+    pub(crate) fn begin(id: TableId, name: String, path: PathBuf, wrapped: WrappedKey) -> Self {
         Self {
-            id: wrapped.table(),
+            id,
             name,
             path,
-            master: wrapped.master().to_owned(),
-            wrapped_key: wrapped.to_bytes(),
+            master: wrapped.master,
+            wrapped_key: wrapped.bytes,
             committed: None,
             pending: Some(Version { version: 1, hash: None }),
         }
     }
 
-    /// The table's key.
-    pub(crate) fn unwrap_key(&self, keyring: &Keyring) -> Result<TableKey, Error> {
-        let wrapped = WrappedTableKey::from_bytes(&self.wrapped_key)?;
-        if wrapped.table() != self.id {
-            return Err(Error::RegisterContent("a wrapped key is another table's".into()));
+    /// The table's key, wrapped.
+    pub fn wrapped(&self) -> WrappedKey {
+        WrappedKey {
+            master: self.master.clone(),
+            bytes: self.wrapped_key.clone(),
         }
-        Ok(keyring.unwrap(&wrapped)?)
+    }
+
+    /// The table's key. A master outside of the keyring is asked for it.
+    pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<TableKey, Error> {
+        Ok(vault.unwrap(self.id, &self.wrapped())?)
     }
 }
 
@@ -95,13 +99,17 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// The link's key.
-    pub(crate) fn unwrap_key(&self, keyring: &Keyring) -> Result<LinkKey, Error> {
-        let wrapped = WrappedLinkKey::from_bytes(&self.wrapped_key)?;
-        if wrapped.link() != self.id {
-            return Err(Error::RegisterContent("a wrapped key is another link's".into()));
+    /// The link's key, wrapped.
+    pub fn wrapped(&self) -> WrappedKey {
+        WrappedKey {
+            master: self.master.clone(),
+            bytes: self.wrapped_key.clone(),
         }
-        Ok(keyring.unwrap_link(&wrapped)?)
+    }
+
+    /// The link's key. A master outside of the keyring is asked for it.
+    pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<LinkKey, Error> {
+        Ok(vault.unwrap_link(self.id, &self.wrapped())?)
     }
 }
 
@@ -190,13 +198,19 @@ impl Register {
         Ok(links)
     }
 
-    /// The link of a name for columns of this shape under this form; where there is none, `make` gives the key of a new one.
+    /// Whether there is a link of this name. Links are never removed.
+    pub(crate) fn has_link(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.load()?.links.values().any(|link| link.name == name))
+    }
+
+    /// The link of a name for columns of this shape under this form; `fresh` is entered where there is none. Its key was wrapped
+    /// before, since a KMS may be slow, and the register is locked here.
     pub(crate) fn link(
         &self,
         name: &str,
         form: &str,
         shape: &str,
-        make: impl FnOnce() -> Result<WrappedLinkKey, Error>,
+        fresh: Option<(LinkId, WrappedKey)>,
     ) -> Result<LinkRecord, Error> {
         let mut locked = self.lock()?;
         let links = &mut locked.content.links;
@@ -204,16 +218,16 @@ impl Register {
         let id = match known {
             Some(id) => id,
             None => {
-                let wrapped = make()?;
+                let (id, wrapped) = fresh.ok_or_else(|| Error::RegisterContent(format!("the link {name} is gone")))?;
                 let record = LinkRecord {
-                    id: wrapped.link(),
+                    id,
                     name: name.to_owned(),
-                    master: wrapped.master().to_owned(),
-                    wrapped_key: wrapped.to_bytes(),
+                    master: wrapped.master,
+                    wrapped_key: wrapped.bytes,
                     shapes: BTreeMap::new(),
                 };
-                links.insert(wrapped.link().to_string(), record);
-                wrapped.link()
+                links.insert(id.to_string(), record);
+                id
             }
         };
         let record = links.get_mut(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
@@ -232,7 +246,7 @@ impl Register {
     }
 
     /// The keys of these links.
-    pub(crate) fn link_keys(&self, keyring: &Keyring, ids: impl Iterator<Item = LinkId>) -> Result<LinkKeys, Error> {
+    pub(crate) fn link_keys(&self, vault: &Vault, ids: impl Iterator<Item = LinkId>) -> Result<LinkKeys, Error> {
         let mut keys = LinkKeys::new();
         let mut ids = ids.peekable();
         if ids.peek().is_none() {
@@ -241,7 +255,7 @@ impl Register {
         let links = self.load()?.links;
         for id in ids {
             let record = links.get(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
-            keys.insert(id, record.unwrap_key(keyring)?);
+            keys.insert(id, record.unwrap_key(vault)?);
         }
         Ok(keys)
     }

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{Home, KekSet, Keyring, Policy, TableId, TableKey, TablePolicy};
+use coffer_keys::{Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault};
 
 use crate::{
     Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
@@ -82,7 +82,7 @@ impl TableWrite {
     /// and enters it as pending.
     pub fn create(
         home: &Home,
-        keyring: &Keyring,
+        vault: &Vault,
         policy: &Policy,
         name: &str,
         folder: &Path,
@@ -91,7 +91,7 @@ impl TableWrite {
         Policy::check_name(name)?;
         let rules = rules(policy, name);
         let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
-        let register = Register::of(home, keyring);
+        let register = Register::of(home, vault.keyring());
         if let Some(known) = register.by_name(name)? {
             return Err(match known.committed {
                 Some(_) => Error::NameTaken(name.to_owned()),
@@ -112,13 +112,13 @@ impl TableWrite {
             &key,
             (&columns, &partition_columns),
             last,
-            (&register, keyring, policy),
+            (&register, vault, policy),
         )?;
-        let wrapped = keyring.wrap(rules.master(), &key)?;
+        let wrapped = vault.wrap(rules.master(), &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
         let path = empty_folder(folder)?;
         let keks = keks(&key, &columns, &layout.stored)?;
-        let record = TableRecord::begin(name.to_owned(), path, &wrapped);
+        let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
         register.insert(record.clone())?;
         Ok(Self {
             register,
@@ -139,7 +139,7 @@ impl TableWrite {
     /// Begins the version after this one. The policy must still say of every column what it said when the column was made.
     pub fn next(
         home: &Home,
-        keyring: &Keyring,
+        vault: &Vault,
         policy: &Policy,
         parent: &VerifiedManifest,
         change: Change,
@@ -157,7 +157,7 @@ impl TableWrite {
             check_where(&manifest, values)?;
         }
         let key = parent.key();
-        let register = Register::of(home, keyring);
+        let register = Register::of(home, vault.keyring());
         let last = manifest.last_column_id().max(last_id(&columns));
         let layout = match &change {
             Change::Replace(_) => Layout::of(
@@ -165,7 +165,7 @@ impl TableWrite {
                 &key,
                 (&columns, &partition_columns),
                 last,
-                (&register, keyring, policy),
+                (&register, vault, policy),
             )?,
             _ => Layout {
                 stored: manifest.stored.clone(),
@@ -332,11 +332,11 @@ impl Layout {
         key: &TableKey,
         (columns, partitions): (&[Column], &[u32]),
         last: u32,
-        (register, keyring, policy): (&Register, &Keyring, &Policy),
+        (register, vault, policy): (&Register, &Vault, &Policy),
     ) -> Result<Self, Error> {
         let mut links = stored::Links {
             register,
-            keyring,
+            vault,
             policy,
             keys: LinkKeys::new(),
         };

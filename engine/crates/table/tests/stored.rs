@@ -10,7 +10,7 @@ use std::{
 
 use arrow::array::*;
 use bytes::Bytes;
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
+use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
 use coffer_table::{
     Change, Error, FileReader, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, Target,
     VerifiedManifest, WriteOptions, footer, open_table, parse_ddl, verify,
@@ -37,7 +37,7 @@ struct Owner {
     _folder: tempfile::TempDir,
     root: PathBuf,
     home: Home,
-    keyring: Keyring,
+    vault: Vault,
     policy: Policy,
 }
 
@@ -47,13 +47,13 @@ impl Owner {
         let root = fs::canonicalize(folder.path()).unwrap();
         let home = Home::at(root.join("home"));
         home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
         let policy = Policy::parse(policy, &home.policy()).unwrap();
         Self {
             _folder: folder,
             root,
             home,
-            keyring,
+            vault,
             policy,
         }
     }
@@ -64,11 +64,11 @@ impl Owner {
             ..NewColumns::default()
         };
         let folder = self.root.join(name);
-        TableWrite::create(&self.home, &self.keyring, &self.policy, name, &folder, new)
+        TableWrite::create(&self.home, &self.vault, &self.policy, name, &folder, new)
     }
 
     fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.keyring, &self.policy, &Target::Name(name.into()))
+        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 
     /// Table `t`: two files, one with three row groups.
@@ -284,7 +284,7 @@ fn links_make_equal_values_of_two_tables_equal() {
         stored(&u, "id", Form::Det).group(u.manifest().table)
     );
     assert_eq!(read(&owner.open("u").unwrap()).unwrap().column(0), &ids);
-    let links = Register::of(&owner.home, &owner.keyring).links().unwrap();
+    let links = Register::of(&owner.home, owner.vault.keyring()).links().unwrap();
     assert_eq!(links.len(), 1);
     assert_eq!((links[0].name.as_str(), links[0].master.as_str()), ("id", "main"));
 
@@ -299,7 +299,7 @@ fn links_make_equal_values_of_two_tables_equal() {
             columns: parse_ddl(ddl).unwrap(),
             ..NewColumns::default()
         };
-        TableWrite::create(&owner.home, &owner.keyring, policy, name, &owner.root.join(name), new)
+        TableWrite::create(&owner.home, &owner.vault, policy, name, &owner.root.join(name), new)
     };
     let refused = create(&owner, &pinned, "v", "id BIGINT").map(|_| ());
     assert!(matches!(refused, Err(Error::PolicyLink { .. })));
@@ -322,7 +322,7 @@ fn links_make_equal_values_of_two_tables_equal() {
 fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
     let owner = Owner::new(POLICY);
     let first = owner.table();
-    let next = |policy: &Policy, change| TableWrite::next(&owner.home, &owner.keyring, policy, &first, change);
+    let next = |policy: &Policy, change| TableWrite::next(&owner.home, &owner.vault, policy, &first, change);
     // Other domains and links in the policy change nothing of a table that is there; other protections are refused.
     let narrower = POLICY.replace("domain = [0, 150]", "domain = [0, 9]");
     let narrower = Policy::parse(&narrower, &owner.home.policy()).unwrap();
@@ -347,7 +347,7 @@ fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
         columns: parse_ddl("id BIGINT, age INT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::next(&owner.home, &owner.keyring, &tee, &second, Change::Replace(new)).unwrap();
+    let write = TableWrite::next(&owner.home, &owner.vault, &tee, &second, Change::Replace(new)).unwrap();
     assert!(write.stored().is_empty());
     let before = &second.manifest().stored;
     let ids: Vec<u32> = write.columns().iter().map(|column| column.id).collect();
@@ -519,7 +519,12 @@ fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
         assert!(refused.to_string().contains(wanted), "{text}: {refused}");
         assert!(refused.hint().is_some());
         assert!(!owner.root.join("t").exists());
-        assert!(Register::of(&owner.home, &owner.keyring).tables().unwrap().is_empty());
+        assert!(
+            Register::of(&owner.home, owner.vault.keyring())
+                .tables()
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 

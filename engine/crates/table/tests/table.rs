@@ -7,7 +7,7 @@ use std::{
 };
 
 use arrow::{array::*, datatypes::Schema};
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
+use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
 use coffer_table::{
     Error, FileReader, Manifest, NewColumns, SparkType, TableWrite, Target, VerifiedManifest, WriteOptions, clean,
     convert, footer, manifest_name, open_table, parse_ddl, verify,
@@ -17,7 +17,7 @@ struct Owner {
     _folder: tempfile::TempDir,
     root: PathBuf,
     home: Home,
-    keyring: Keyring,
+    vault: Vault,
     policy: Policy,
 }
 
@@ -31,13 +31,13 @@ impl Owner {
         let root = fs::canonicalize(folder.path()).unwrap();
         let home = Home::at(root.join("home"));
         home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
         let policy = Policy::parse(text, &home.policy()).unwrap();
         Self {
             _folder: folder,
             root,
             home,
-            keyring,
+            vault,
             policy,
         }
     }
@@ -47,14 +47,7 @@ impl Owner {
             columns: parse_ddl(ddl).unwrap(),
             ..NewColumns::default()
         };
-        TableWrite::create(
-            &self.home,
-            &self.keyring,
-            &self.policy,
-            name,
-            &self.root.join(name),
-            new,
-        )
+        TableWrite::create(&self.home, &self.vault, &self.policy, name, &self.root.join(name), new)
     }
 
     /// A table of one BIGINT column `a`, a file for each list.
@@ -73,11 +66,11 @@ impl Owner {
     }
 
     fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.keyring, &self.policy, &Target::Name(name.into()))
+        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 
     fn open_path(&self, path: &Path) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.keyring, &self.policy, &Target::Path(path.to_owned()))
+        open_table(&self.home, &self.vault, &self.policy, &Target::Path(path.to_owned()))
     }
 
     fn manifest(&self, name: &str) -> PathBuf {
@@ -257,7 +250,7 @@ fn manifest_of_an_older_state_is_refused() {
     let old = owner.numbers("t", &[&[1]]);
     let manifest = fs::read(owner.manifest("t")).unwrap();
     // The same table id and version with another content, sealed under the right key, is not the one published.
-    let register = coffer_table::Register::of(&owner.home, &owner.keyring);
+    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
     register.remove(old.manifest().table).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     owner.numbers("t", &[&[2]]);
@@ -446,7 +439,7 @@ fn interrupted_before_the_manifest() {
     drop(table);
     assert!(matches!(owner.open("t"), Err(Error::Unfinished(_))));
     assert!(matches!(owner.open_path(&folder), Err(Error::Unfinished(_))));
-    let register = coffer_table::Register::of(&owner.home, &owner.keyring);
+    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
     let record = register.by_name("t").unwrap().unwrap();
     assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
     assert_eq!(

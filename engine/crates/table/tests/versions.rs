@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::*;
-use coffer_keys::{Home, Keyring, Passphrase, Policy};
+use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
 use coffer_table::{
     Change, Error, FilePin, FileReader, Lease, NewColumns, TableWrite, Target, Use, VerifiedManifest, WriteOptions,
     clean, is_absent, manifest_name, open_table, parse_ddl, verify,
@@ -13,7 +13,7 @@ struct Owner {
     _folder: tempfile::TempDir,
     root: PathBuf,
     home: Home,
-    keyring: Keyring,
+    vault: Vault,
     policy: Policy,
 }
 
@@ -23,35 +23,28 @@ impl Owner {
         let root = fs::canonicalize(folder.path()).unwrap();
         let home = Home::at(root.join("home"));
         home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
         let policy = Policy::parse(policy, &home.policy()).unwrap();
         Self {
             _folder: folder,
             root,
             home,
-            keyring,
+            vault,
             policy,
         }
     }
 
     fn create(&self, name: &str, ddl: &str, partitioned_by: &[&str]) -> Result<TableWrite, Error> {
         let new = new(ddl, partitioned_by);
-        TableWrite::create(
-            &self.home,
-            &self.keyring,
-            &self.policy,
-            name,
-            &self.root.join(name),
-            new,
-        )
+        TableWrite::create(&self.home, &self.vault, &self.policy, name, &self.root.join(name), new)
     }
 
     fn next(&self, parent: &VerifiedManifest, change: Change) -> Result<TableWrite, Error> {
-        TableWrite::next(&self.home, &self.keyring, &self.policy, parent, change)
+        TableWrite::next(&self.home, &self.vault, &self.policy, parent, change)
     }
 
     fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.keyring, &self.policy, &Target::Name(name.into()))
+        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 
     /// A table of one BIGINT column `a` with this row.
@@ -415,11 +408,11 @@ fn partition_columns_that_cannot_be() {
 fn absent_dropped_and_made_again() {
     let owner = Owner::new("");
     let folder = owner.root.join("t");
-    let absent = || is_absent(&owner.home, &owner.keyring, &owner.policy, &folder).unwrap();
+    let absent = || is_absent(&owner.home, owner.vault.keyring(), &owner.policy, &folder).unwrap();
     assert!(absent());
     let table = owner.number("t", 1);
     assert!(!absent());
-    let register = coffer_table::Register::of(&owner.home, &owner.keyring);
+    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
     let id = table.manifest().table;
     assert!(matches!(
         clean::forget_dropped(&register, id),

@@ -118,7 +118,7 @@ fn secret(reader: &mut Reader<'_>) -> Result<Secret<32>, Malformed> {
 }
 
 /// Names go into files and messages: keep them plain.
-pub(super) fn check_name(name: &str) -> Result<(), KeyringError> {
+pub(crate) fn check_name(name: &str) -> Result<(), KeyringError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
         return Err(KeyringError::BadName(name.chars().take(80).collect()));

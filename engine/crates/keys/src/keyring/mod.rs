@@ -12,13 +12,14 @@ mod wrapped;
 
 use std::path::{Path, PathBuf};
 
-use coffer_sealing::{DerivationKey, Error as SealingError, open_blob, seal_blob};
+use coffer_sealing::{DerivationKey, Error as SealingError, Secret, open_blob, seal_blob};
 
-use crate::{LinkKey, OwnerKey, OwnerPublicKey, Passphrase, TableKey, durable};
+use crate::{KeyContext, LinkKey, OwnerKey, OwnerPublicKey, Passphrase, TableId, TableKey, durable};
 use contents::{Contents, Master};
 use file::{Header, Unlocked};
 
 pub use argon::{CEILING, FLOOR, Params};
+pub(crate) use contents::check_name as check_master_name;
 pub use error::KeyringError;
 pub use wrapped::{WrappedLinkKey, WrappedTableKey};
 
@@ -164,6 +165,37 @@ impl Keyring {
     /// The link key that [`Keyring::wrap_link`] wrapped.
     pub fn unwrap_link(&self, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
         wrapped::unwrap_link(self.master(wrapped.master())?, wrapped)
+    }
+
+    /// Wraps a secret by a master, for a context; as bytes.
+    pub(crate) fn wrap_secret(
+        &self,
+        master: &str,
+        context: &KeyContext,
+        secret: &Secret<32>,
+    ) -> Result<Vec<u8>, KeyringError> {
+        let id = TableId(*context.id());
+        Ok(wrapped::seal(master, self.master(master)?, context.label(), id, secret)?.to_bytes())
+    }
+
+    /// The secret that [`Keyring::wrap_secret`] wrapped.
+    pub(crate) fn unwrap_secret(&self, context: &KeyContext, bytes: &[u8]) -> Result<Secret<32>, KeyringError> {
+        let wrapped = WrappedTableKey::from_bytes(bytes)?;
+        if wrapped.table().as_bytes() != context.id() {
+            return Err(KeyringError::AlteredWrappedKey(TableId(*context.id())));
+        }
+        wrapped::open(self.master(wrapped.master())?, context.label(), &wrapped)
+    }
+
+    /// The fingerprint of the master that wrapped.
+    pub(crate) fn version_of(&self, bytes: &[u8]) -> Result<String, KeyringError> {
+        let wrapped = WrappedTableKey::from_bytes(bytes)?;
+        Ok(self.master_info(wrapped.master())?.fingerprint)
+    }
+
+    /// What may be shown of one master.
+    pub fn master_info(&self, name: &str) -> Result<MasterInfo, KeyringError> {
+        self.master(name)?.info(name)
     }
 
     fn master(&self, name: &str) -> Result<&Master, KeyringError> {

@@ -120,7 +120,7 @@ pub(super) fn unwrap(master: &Master, wrapped: &WrappedTableKey) -> Result<Table
     open(master, LABEL, wrapped).map(|secret| TableKey::from_secret(wrapped.table, secret))
 }
 
-fn seal(
+pub(super) fn seal(
     name: &str,
     master: &Master,
     label: &str,
@@ -136,7 +136,7 @@ fn seal(
     })
 }
 
-fn open(master: &Master, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
+pub(super) fn open(master: &Master, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
     let (root, table) = (master.root(), wrapped.table);
     let check = check_value(&root, table.as_bytes())?;
     if aws_lc_rs::constant_time::verify_slices_are_equal(&check, &wrapped.check).is_err() {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Protection;
+use crate::master::UriError;
 
 /// One variant per cause.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,17 @@ pub enum PolicyError {
     /// A table's or link's name that cannot be used.
     #[error("{0:?} is no name for a table or link")]
     BadName(String),
+    /// A master's name that cannot be used.
+    #[error("[masters]: {0:?} is no name for a master key")]
+    BadMasterName(String),
+    /// A master's URI that cannot be used.
+    #[error("[masters] {name}: {source}")]
+    Master {
+        /// The master's name.
+        name: String,
+        /// What is wrong with it.
+        source: UriError,
+    },
     /// Two tables with the same id or the same path.
     #[error("tables {first:?} and {second:?} have the same {what}")]
     Twice {
@@ -181,6 +193,8 @@ impl PolicyError {
             PolicyError::NoProtection { .. } => "no_protection",
             PolicyError::BadId { .. } => "bad_table_id",
             PolicyError::BadName(_) => "bad_table_name",
+            PolicyError::BadMasterName(_) => "bad_master_name",
+            PolicyError::Master { .. } => "master_uri",
             PolicyError::Twice { .. } => "table_twice",
             PolicyError::UnknownEvidence(_) => "unknown_evidence",
             PolicyError::EvidenceNotYet(_) => "evidence_not_yet",
@@ -224,6 +238,8 @@ impl PolicyError {
             }
             PolicyError::BadId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
             PolicyError::BadName(_) => "use letters, digits, '_', '-' and '.', at most 128 of them".into(),
+            PolicyError::BadMasterName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them".into(),
+            PolicyError::Master { source, .. } => source.hint(),
             PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
             PolicyError::UnknownEvidence(_) | PolicyError::EvidenceNotYet(_) => {
                 "this version verifies \"simulated\" only".into()

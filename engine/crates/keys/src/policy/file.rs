@@ -11,7 +11,11 @@ use super::{
     ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
     column::{Names, Written, WrittenDomain, column, protections},
 };
-use crate::{evidence::EvidenceKind, keyring::FIRST_MASTER};
+use crate::{
+    evidence::EvidenceKind,
+    keyring::{FIRST_MASTER, check_master_name},
+    master::MasterUri,
+};
 
 /// The types that a domain can be given for, as in DDL.
 const DOMAIN_TYPES: [&str; 8] = [
@@ -35,6 +39,7 @@ struct Document {
     driver: Driver,
     tables: BTreeMap<String, Table>,
     links: BTreeMap<String, Link>,
+    masters: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -110,6 +115,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
     Ok(Policy {
         tables,
         links,
+        masters: masters(document.masters, folder)?,
         protection,
         domains,
         master,
@@ -164,6 +170,20 @@ fn link(name: &str, written: Link, master: &str) -> Result<LinkPolicy, PolicyErr
         id,
         master: written.master.unwrap_or_else(|| master.to_owned()),
     })
+}
+
+/// A name is the keyring's kind of name, so that a table's record can hold either.
+fn masters(written: BTreeMap<String, String>, folder: &Path) -> Result<BTreeMap<String, MasterUri>, PolicyError> {
+    written
+        .into_iter()
+        .map(|(name, uri)| {
+            check_master_name(&name).map_err(|_| PolicyError::BadMasterName(name.chars().take(80).collect()))?;
+            match MasterUri::parse(&uri, folder) {
+                Ok(uri) => Ok((name, uri)),
+                Err(source) => Err(PolicyError::Master { name, source }),
+            }
+        })
+        .collect()
 }
 
 fn domains(written: BTreeMap<String, WrittenDomain>) -> Result<BTreeMap<String, Domain>, PolicyError> {

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{LinkId, TableId, evidence::EvidenceKind};
+use crate::{LinkId, TableId, evidence::EvidenceKind, master::MasterUri};
 
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
@@ -28,6 +28,7 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 pub struct Policy {
     tables: BTreeMap<String, TablePolicy>,
     links: BTreeMap<String, LinkPolicy>,
+    masters: BTreeMap<String, MasterUri>,
     protection: Vec<Protection>,
     domains: BTreeMap<String, Domain>,
     master: String,
@@ -146,6 +147,11 @@ impl Policy {
     /// The links that it names, in order.
     pub fn links(&self) -> impl Iterator<Item = (&str, &LinkPolicy)> {
         self.links.iter().map(|(name, link)| (name.as_str(), link))
+    }
+
+    /// The masters outside of the keyring, and other names for some in it, in order of their names.
+    pub fn masters(&self) -> impl Iterator<Item = (&str, &MasterUri)> {
+        self.masters.iter().map(|(name, uri)| (name.as_str(), uri))
     }
 
     /// Whether results of engines that prove nothing are accepted: no value is read there, but the answer may be wrong.

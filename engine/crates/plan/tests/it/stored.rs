@@ -10,7 +10,7 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, RecordBatch};
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy};
+use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
 use coffer_plan::{FooterCache, ScanFiles};
 use coffer_proto::{
     plan::{Expr, Fragment, Scan, Schema, TypeId, node::Op},
@@ -39,7 +39,7 @@ fn table() -> Table {
     let root = fs::canonicalize(folder.path()).unwrap();
     let home = Home::at(root.join("home"));
     home.create().unwrap();
-    let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+    let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
     let policy =
         "[tables.t.columns]\nkey = { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
     let policy = Policy::parse(policy, &home.policy()).unwrap();
@@ -47,7 +47,7 @@ fn table() -> Table {
         columns: parse_ddl("key BIGINT, amount INT, secret BIGINT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::create(&home, &keyring, &policy, "t", &root.join("t"), new).unwrap();
+    let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("t"), new).unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     for from in (0..ROWS).step_by(GROUP as usize) {

@@ -1,7 +1,7 @@
 //! From the policy's word on a new table's columns to its stored columns.
 
 use arrow::datatypes::DataType;
-use coffer_keys::{ColumnPolicy, Keyring, LinkId, LinkKey, Policy, TableKey, TablePolicy};
+use coffer_keys::{ColumnPolicy, LinkId, LinkKey, Policy, TableKey, TablePolicy, Vault};
 
 use super::{DomainPin, Form, LinkKeys, StoredColumn, codec, domain};
 use crate::{Column, Error, Register, SparkType};
@@ -18,7 +18,7 @@ pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item =
 /// The links of a home: found, or made when a column first names them.
 pub(crate) struct Links<'a> {
     pub(crate) register: &'a Register,
-    pub(crate) keyring: &'a Keyring,
+    pub(crate) vault: &'a Vault,
     pub(crate) policy: &'a Policy,
     /// Those that were asked for.
     pub(crate) keys: LinkKeys,
@@ -28,17 +28,20 @@ impl Links<'_> {
     /// The link of this name, for columns of such a shape under one form. All its columns have the same.
     fn link(&mut self, name: &str, form: Form, shape: &str) -> Result<LinkId, Error> {
         let rules = self.policy.link(name);
-        let record = self.register.link(name, form.name(), shape, || {
-            if let Some(id) = rules.id() {
+        let fresh = match (self.register.has_link(name)?, rules.id()) {
+            (true, _) => None,
+            (false, Some(id)) => {
                 return Err(Error::PolicyHasLink {
                     name: name.to_owned(),
                     id,
                 });
             }
-            Ok(self
-                .keyring
-                .wrap_link(rules.master(), &LinkKey::generate(LinkId::draw()?)?)?)
-        })?;
+            (false, None) => {
+                let key = LinkKey::generate(LinkId::draw()?)?;
+                Some((key.link(), self.vault.wrap_link(rules.master(), &key)?))
+            }
+        };
+        let record = self.register.link(name, form.name(), shape, fresh)?;
         if let Some(want) = rules.id().filter(|want| *want != record.id) {
             return Err(Error::PolicyLink {
                 name: name.to_owned(),
@@ -46,7 +49,7 @@ impl Links<'_> {
                 got: record.id,
             });
         }
-        self.keys.insert(record.id, record.unwrap_key(self.keyring)?);
+        self.keys.insert(record.id, record.unwrap_key(self.vault)?);
         Ok(record.id)
     }
 }

@@ -7,7 +7,7 @@ use arrow::{
     array::{Array, ArrayRef},
     row::{OwnedRow, RowConverter, SortField},
 };
-use coffer_keys::{Home, Keyring, Policy, Protection};
+use coffer_keys::{Home, Policy, Protection, Vault};
 use coffer_table::{Error, FilePin, FileReader, SparkType, StoredColumn, Target, VerifiedManifest, open_table};
 
 use crate::failure::{Exit, Failure};
@@ -61,11 +61,11 @@ pub(super) struct Values {
 /// Looks at a table; a reason where there is nothing to look at. Data that is not what it should be is an error.
 pub(super) fn look(
     home: &Home,
-    keyring: &Keyring,
+    vault: &Vault,
     policy: &Policy,
     name: &str,
 ) -> Result<Result<Look, &'static str>, Failure> {
-    let table = match open_table(home, keyring, policy, &Target::Name(name.to_owned())) {
+    let table = match open_table(home, vault, policy, &Target::Name(name.to_owned())) {
         Ok(table) => table,
         Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this home's register")),
         Err(Error::Unfinished(_)) => return Ok(Err("its first version was never finished")),

@@ -12,7 +12,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use coffer_keys::{ColumnPolicy, Keyring, Policy, Protection, TablePolicy};
+use coffer_keys::{ColumnPolicy, Policy, Protection, TablePolicy, Vault};
 
 use crate::{
     args::PolicyCheck,
@@ -85,13 +85,13 @@ pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
     let wanted: Vec<&TablePolicy> = (policy.tables())
         .filter(|table| args.tables.is_empty() || args.tables.iter().any(|name| name == table.name()))
         .collect();
-    let keyring = keyring(site, args, &wanted)?;
+    let vault = vault(site, args, &policy, &wanted)?;
     let mut tables = Vec::new();
     for table in policy.tables() {
         let is_wanted = wanted.iter().any(|wanted| wanted.name() == table.name());
-        let look = match &keyring {
+        let look = match &vault {
             _ if table.id().is_none() => Err("it is not encrypted yet"),
-            Some(keyring) if is_wanted => look::look(&site.home()?, keyring, &policy, table.name())?,
+            Some(vault) if is_wanted => look::look(&site.home()?, vault, &policy, table.name())?,
             _ => Err("the keyring was not opened: give the passphrase, or --unlock"),
         };
         tables.push(checked(table, look));
@@ -126,11 +126,11 @@ fn count(tables: &[CheckedTable]) -> String {
     }
 }
 
-/// The keyring, where a table is there to be opened and the passphrase is given, or to be asked for.
-fn keyring(site: &Site, args: &PolicyCheck, wanted: &[&TablePolicy]) -> Result<Option<Keyring>, Failure> {
+/// The keys, where a table is there to be opened and the passphrase is given, or to be asked for.
+fn vault(site: &Site, args: &PolicyCheck, policy: &Policy, wanted: &[&TablePolicy]) -> Result<Option<Vault>, Failure> {
     let sealed = wanted.iter().any(|table| table.id().is_some());
     if sealed && (args.unlock || site.given_passphrase()?.is_some()) {
-        return site.keyring().map(Some);
+        return site.vault(policy).map(Some);
     }
     Ok(None)
 }

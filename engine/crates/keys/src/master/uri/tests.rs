@@ -1,0 +1,115 @@
+use super::*;
+
+fn parse(text: &str) -> Result<MasterUri, UriError> {
+    MasterUri::parse(text, Path::new("/home/owner"))
+}
+
+#[test]
+fn a_hadoop_kms_with_servers_and_options() {
+    let uri =
+        parse("hadoop-kms:https://a:9600,[::1]:9601/kms/?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0");
+    let MasterUri::HadoopKms(uri) = uri.unwrap() else {
+        panic!()
+    };
+    assert_eq!(uri.servers, ["https://a:9600/kms", "https://[::1]:9601/kms"]);
+    assert_eq!((uri.key.as_str(), uri.user.as_str()), ("pay.roll", "co ffer"));
+    assert_eq!(uri.ca.as_deref(), Some(Path::new("/home/owner/ca.pem")));
+    assert_eq!((uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()), (5, 0));
+}
+
+#[test]
+fn an_aws_key_by_alias_and_by_arn() {
+    let uri = parse("aws-kms:alias/payroll?region=eu-west-1&endpoint=http://127.0.0.1:5000");
+    let MasterUri::AwsKms(uri) = uri.unwrap() else { panic!() };
+    assert_eq!(uri.key, "alias/payroll");
+    assert_eq!(uri.region.as_deref(), Some("eu-west-1"));
+    assert_eq!(uri.endpoint.as_deref(), Some("http://127.0.0.1:5000"));
+    assert_eq!((uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()), (20, 300));
+    let arn = "aws-kms:arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+    let MasterUri::AwsKms(uri) = parse(arn).unwrap() else {
+        panic!()
+    };
+    assert_eq!(Some(uri.key.as_str()), arn.strip_prefix("aws-kms:"));
+}
+
+#[test]
+fn a_token_by_rfc_7512() {
+    let uri = parse(
+        "pkcs11:token=My%20token;object=payroll;id=%01%ff;type=secret-key?module-path=/usr/lib/hsm.so&pin-source=file:///run/pin&mechanism=aes-key-wrap-pad",
+    );
+    let MasterUri::Pkcs11(uri) = uri.unwrap() else { panic!() };
+    assert_eq!(
+        (uri.token.as_deref(), uri.object.as_deref()),
+        (Some("My token"), Some("payroll"))
+    );
+    assert_eq!(uri.id.as_deref(), Some([1, 255].as_slice()));
+    assert_eq!(uri.pin, Pin::File("/run/pin".into()));
+    assert_eq!(uri.mechanism, WrapMechanism::AesKeyWrapPad);
+    let uri = parse("pkcs11:token=t;object=o?module-path=hsm.so&pin-source=env:PIN");
+    let MasterUri::Pkcs11(uri) = uri.unwrap() else { panic!() };
+    assert_eq!(uri.pin, Pin::Env("PIN".into()));
+    assert_eq!(uri.module, Path::new("/home/owner/hsm.so"));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let wrong = |text: &str| parse(text).unwrap_err().to_string();
+    for (text, words) in [
+        ("payroll", "no scheme"),
+        ("vault:x", "no kind of master \"vault\""),
+        ("keyring:", "\"\" is no master's name"),
+        ("keyring:no good", "is no master's name"),
+        ("hadoop-kms:http://a:9600/kms?user=u", "`key` is missing"),
+        ("hadoop-kms:http://a:9600/kms?key=k", "`user` is missing"),
+        ("hadoop-kms:http://a:9600/kms?key=k@1&user=u", "\"k@1\" is no key"),
+        (
+            "hadoop-kms:http://a:9600/kms?key=k&key=l&user=u",
+            "`key` is given twice",
+        ),
+        (
+            "hadoop-kms:http://a:9600/kms?key=k&user=u&color=red",
+            "no option `color`",
+        ),
+        (
+            "hadoop-kms:http://a:9600/kms?key=k&user=u&timeout=0",
+            "\"0\" is no timeout",
+        ),
+        ("hadoop-kms:kms://http@a:9600/kms?key=k&user=u", "is no address"),
+        ("hadoop-kms:http://a:0/kms?key=k&user=u", "is no list of servers"),
+        ("hadoop-kms:http://a b/kms?key=k&user=u", "is no list of servers"),
+        ("hadoop-kms:http://a/../kms%00?key=k&user=u", "is no path"),
+        ("hadoop-kms:http://a:1/kms?key=%zz&user=u", "percent-encoded"),
+        ("aws-kms:", "is no key id, ARN or alias"),
+        ("aws-kms:alias/p?endpoint=http://a,b", "is no endpoint"),
+        ("aws-kms:alias/p?region=eu.west", "is no region"),
+        ("pkcs11:token=t?module-path=m&pin-source=p", "`object` is missing"),
+        ("pkcs11:object=o?module-path=m&pin-source=p", "`token` is missing"),
+        ("pkcs11:token=t;object=o?pin-source=p", "`module-path` is missing"),
+        ("pkcs11:token=t;object=o?module-path=m", "`pin-source` is missing"),
+        (
+            "pkcs11:token=t;object=o;type=private?module-path=m&pin-source=p",
+            "is no type",
+        ),
+        (
+            "pkcs11:token=t;object=o?module-path=m&pin-source=p&mechanism=rot13",
+            "is no mechanism",
+        ),
+    ] {
+        let said = wrong(text);
+        assert!(said.contains(words), "{text}: {said}");
+        assert!(!parse(text).unwrap_err().hint().is_empty());
+    }
+}
+
+#[test]
+fn secrets_are_refused_and_not_repeated() {
+    for text in [
+        "pkcs11:token=t;object=o?module-path=m&pin-value=hunter2",
+        "hadoop-kms:http://user:hunter2@a:9600/kms?key=k&user=u",
+        "aws-kms:alias/p?secret=hunter2",
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(matches!(error, UriError::Secret(_)), "{text}");
+        assert!(!format!("{error} {error:?} {}", error.hint()).contains("hunter2"));
+    }
+}

@@ -1,7 +1,9 @@
-//! Masters outside of the keyring, for the trusted site: network clients and HSM modules that wrap table keys and link keys.
+//! Masters outside of the keyring, for the trusted site: clients of key servers, and of HSMs' modules, that wrap table keys and link
+//! keys.
 //!
 //! Not for enclaves, which never ask a KMS: only the client engine and the command line link this crate. An address comes from the
-//! policy alone, never from a table's files.
+//! policy alone, never from a table's files. Every call has a time-out for the whole of it, and answers have a bound. What was
+//! unwrapped is kept for as long as the master's URI says ([`cache`]).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -14,48 +16,48 @@
     )
 )]
 
-use coffer_keys::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Policy};
-use coffer_sealing::Secret;
+mod aws;
+mod cache;
+mod hadoop;
+mod http;
+mod pkcs11;
+mod retry;
+mod secret_text;
+
+use coffer_keys::{
+    MasterError, MasterKeys, Masters, Policy,
+    master::{DataKeys, Envelope, Limits, OutsideUri},
+};
+
+use cache::Cached;
 
 /// The masters of a policy. Nobody is asked yet.
 pub fn of(policy: &Policy) -> Masters {
-    Masters::of(policy, |_, uri| open(uri))
+    Masters::of(policy, open)
 }
 
-fn open(uri: &MasterUri) -> Box<dyn MasterKeys> {
-    Box::new(NoClient(uri.to_string()))
-}
-
-/// A kind of master that this version cannot ask.
-struct NoClient(String);
-
-impl NoClient {
-    fn refuse<T>(&self) -> Result<T, MasterError> {
-        Err(MasterError::Settings {
-            of: self.0.clone(),
-            reason: "this version has no client for it".to_owned(),
-        })
+/// The master of a URI. Nobody is asked yet, and no file is read.
+pub fn open(uri: &OutsideUri) -> Box<dyn MasterKeys> {
+    match uri {
+        OutsideUri::HadoopKms(uri) => cached(hadoop::HadoopKms::new(uri.clone()), uri.limits),
+        OutsideUri::AwsKms(uri) => cached(aws::AwsKms::new(uri.clone()), uri.limits),
+        OutsideUri::Pkcs11(uri) => cached(pkcs11::Token::new(uri.clone()), uri.limits),
     }
 }
 
-impl MasterKeys for NoClient {
-    fn describe(&self) -> String {
-        self.0.clone()
-    }
+fn cached(kms: impl DataKeys + 'static, limits: Limits) -> Box<dyn MasterKeys> {
+    Box::new(Cached::new(Envelope(kms), limits.cache))
+}
 
-    fn wrap(&self, _: &KeyContext, _: &Secret<32>) -> Result<Vec<u8>, MasterError> {
-        self.refuse()
-    }
+/// What a server said, cut short and on one line: it goes into errors that people read.
+fn in_short(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.take(200).collect::<String>().trim().to_owned()
+}
 
-    fn unwrap(&self, _: &KeyContext, _: &[u8]) -> Result<Secret<32>, MasterError> {
-        self.refuse()
-    }
-
-    fn version_of(&self, _: &[u8]) -> Result<String, MasterError> {
-        self.refuse()
-    }
-
-    fn state(&self) -> Result<MasterState, MasterError> {
-        self.refuse()
+fn garbage(of: &str, reason: impl Into<String>) -> MasterError {
+    MasterError::Garbage {
+        of: of.to_owned(),
+        reason: reason.into(),
     }
 }

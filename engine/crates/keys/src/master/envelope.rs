@@ -6,8 +6,8 @@
 //! ```text
 //! version (length u32 LE, bytes) ‖ wrapped data key (length u32 LE, bytes) ‖ key-check value 16 ‖ blob
 //! ```
-//! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the context's label and id, and for
-//! the version's name.
+//! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the context's label and id, not
+//! for the version: a KMS can put a data key under a newer version without showing it to anyone.
 
 use coffer_sealing::{DerivationKey, Secret, open_blob, seal_blob};
 use zeroize::Zeroizing;
@@ -51,6 +51,12 @@ pub trait DataKeys: Send + Sync {
     /// The data key of a wrapped form.
     fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError>;
 
+    /// The same data key under the newest version, by a KMS that can do it without showing the key; none if this one cannot.
+    fn renew(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+        let _ = (context, wrapped);
+        Ok(None)
+    }
+
     /// As [`MasterKeys::state`].
     fn state(&self) -> Result<MasterState, MasterError>;
 
@@ -89,6 +95,17 @@ impl<D: DataKeys> MasterKeys for Envelope<D> {
         sealed.open(context, &self.0.open(context, &sealed.key)?)
     }
 
+    fn rewrap(&self, context: &KeyContext, wrapped: &[u8]) -> Result<Vec<u8>, MasterError> {
+        let mut sealed = Sealed::parse(context, wrapped)?;
+        match self.0.renew(context, &sealed.key)? {
+            Some(key) => {
+                sealed.key = key;
+                Ok(sealed.to_bytes())
+            }
+            None => self.wrap(context, &self.unwrap(context, wrapped)?),
+        }
+    }
+
     fn version_of(&self, wrapped: &[u8]) -> Result<String, MasterError> {
         // The context only names it in an error, which the caller words.
         let none = KeyContext::Table(crate::TableId([0; 16]));
@@ -123,10 +140,9 @@ impl Sealed {
         secret: &Secret<32>,
     ) -> Result<Self, MasterError> {
         let root = DerivationKey::new("data key", key);
-        let place = [context.id().as_slice(), wrapped.version.as_bytes()];
         Ok(Self {
             check: check_value(&root, context.id())?,
-            blob: seal_blob(&root, context.label(), &place, secret.expose())?,
+            blob: seal_blob(&root, context.label(), &[context.id()], secret.expose())?,
             key: wrapped,
         })
     }
@@ -137,8 +153,8 @@ impl Sealed {
         let check = check_value(&root, context.id())?;
         aws_lc_rs::constant_time::verify_slices_are_equal(&check, &self.check)
             .map_err(|_| MasterError::Altered(*context))?;
-        let place = [context.id().as_slice(), self.key.version.as_bytes()];
-        let plain = Zeroizing::new(open_blob(&root, context.label(), &place, &self.blob).map_err(altered)?);
+        let plain = open_blob(&root, context.label(), &[context.id()], &self.blob).map_err(altered)?;
+        let plain = Zeroizing::new(plain);
         Secret::from_slice(&plain).map_err(altered)
     }
 

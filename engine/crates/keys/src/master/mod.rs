@@ -17,7 +17,7 @@ use crate::{Keyring, LinkId, TableId};
 
 pub use envelope::{DataKey, DataKeys, Envelope, WrappedDataKey};
 pub use error::MasterError;
-pub use uri::{AwsKmsUri, HadoopKmsUri, Limits, MasterUri, Pin, Pkcs11Uri, UriError, WrapMechanism};
+pub use uri::{AwsKmsUri, HadoopKmsUri, Limits, MasterUri, OutsideUri, Pin, Pkcs11Uri, UriError, WrapMechanism};
 pub use vault::{Master, Masters, Vault, WrappedKey};
 
 /// Whose key a wrapped key is. It is authenticated with it, so that a wrapped key in another's place is refused.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use coffer_sealing::Secret;
 
-use super::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri};
+use super::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri, OutsideUri};
 use crate::{Keyring, LinkId, LinkKey, Policy, TableId, TableKey};
 
 /// What a key that a master outside of the keyring wrapped begins with.
@@ -37,13 +37,13 @@ enum Named {
 }
 
 impl Masters {
-    /// Those of this policy. `open` makes each that is not in the keyring, given its name and URI; it asks nobody yet, so that a
-    /// master that is away hinders only what needs it.
-    pub fn of(policy: &Policy, open: impl Fn(&str, &MasterUri) -> Box<dyn MasterKeys>) -> Self {
+    /// Those of this policy. `open` makes each that is not in the keyring; it asks nobody yet, so that a master that is away
+    /// hinders only what needs it.
+    pub fn of(policy: &Policy, open: impl Fn(&OutsideUri) -> Box<dyn MasterKeys>) -> Self {
         let named = policy.masters().map(|(name, uri)| {
             let named = match uri {
                 MasterUri::Keyring(target) => Named::Keyring(target.clone()),
-                uri => Named::Outside(open(name, uri)),
+                MasterUri::Outside(uri) => Named::Outside(open(uri)),
             };
             (name.to_owned(), named)
         });

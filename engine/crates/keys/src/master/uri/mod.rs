@@ -30,6 +30,13 @@ pub(crate) const SCHEMES: [&str; 4] = ["keyring", "hadoop-kms", "aws-kms", "pkcs
 pub enum MasterUri {
     /// A master of the embedded keyring, by its name there.
     Keyring(String),
+    /// A master elsewhere.
+    Outside(OutsideUri),
+}
+
+/// A master outside of the keyring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutsideUri {
     /// A key of a Hadoop KMS.
     HadoopKms(HadoopKmsUri),
     /// A key of the AWS KMS.
@@ -124,9 +131,9 @@ impl MasterUri {
         let (scheme, rest) = text.split_once(':').ok_or(UriError::NoScheme)?;
         match scheme {
             "keyring" => keyring(rest),
-            "hadoop-kms" => hadoop(rest, folder).map(Self::HadoopKms),
-            "aws-kms" => aws(rest, folder).map(Self::AwsKms),
-            "pkcs11" => pkcs11(rest, folder).map(Self::Pkcs11),
+            "hadoop-kms" => Ok(Self::Outside(OutsideUri::HadoopKms(hadoop(rest, folder)?))),
+            "aws-kms" => Ok(Self::Outside(OutsideUri::AwsKms(aws(rest, folder)?))),
+            "pkcs11" => Ok(Self::Outside(OutsideUri::Pkcs11(pkcs11(rest, folder)?))),
             _ => Err(UriError::UnknownScheme(scheme.chars().take(40).collect())),
         }
     }
@@ -135,9 +142,9 @@ impl MasterUri {
     pub fn scheme(&self) -> &'static str {
         match self {
             Self::Keyring(_) => "keyring",
-            Self::HadoopKms(_) => "hadoop-kms",
-            Self::AwsKms(_) => "aws-kms",
-            Self::Pkcs11(_) => "pkcs11",
+            Self::Outside(OutsideUri::HadoopKms(_)) => "hadoop-kms",
+            Self::Outside(OutsideUri::AwsKms(_)) => "aws-kms",
+            Self::Outside(OutsideUri::Pkcs11(_)) => "pkcs11",
         }
     }
 }
@@ -147,6 +154,15 @@ impl fmt::Display for MasterUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keyring(name) => write!(f, "keyring:{name}"),
+            Self::Outside(uri) => uri.fmt(f),
+        }
+    }
+}
+
+/// As [`MasterUri`]'s.
+impl fmt::Display for OutsideUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::HadoopKms(uri) => {
                 let servers: Vec<&str> = uri.servers.iter().map(String::as_str).collect();
                 write!(f, "hadoop-kms:{} key {}", servers.join(","), uri.key)

@@ -8,7 +8,7 @@ fn parse(text: &str) -> Result<MasterUri, UriError> {
 fn a_hadoop_kms_with_servers_and_options() {
     let uri =
         parse("hadoop-kms:https://a:9600,[::1]:9601/kms/?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0");
-    let MasterUri::HadoopKms(uri) = uri.unwrap() else {
+    let MasterUri::Outside(OutsideUri::HadoopKms(uri)) = uri.unwrap() else {
         panic!()
     };
     assert_eq!(uri.servers, ["https://a:9600/kms", "https://[::1]:9601/kms"]);
@@ -20,13 +20,15 @@ fn a_hadoop_kms_with_servers_and_options() {
 #[test]
 fn an_aws_key_by_alias_and_by_arn() {
     let uri = parse("aws-kms:alias/payroll?region=eu-west-1&endpoint=http://127.0.0.1:5000");
-    let MasterUri::AwsKms(uri) = uri.unwrap() else { panic!() };
+    let MasterUri::Outside(OutsideUri::AwsKms(uri)) = uri.unwrap() else {
+        panic!()
+    };
     assert_eq!(uri.key, "alias/payroll");
     assert_eq!(uri.region.as_deref(), Some("eu-west-1"));
     assert_eq!(uri.endpoint.as_deref(), Some("http://127.0.0.1:5000"));
     assert_eq!((uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()), (20, 300));
     let arn = "aws-kms:arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
-    let MasterUri::AwsKms(uri) = parse(arn).unwrap() else {
+    let MasterUri::Outside(OutsideUri::AwsKms(uri)) = parse(arn).unwrap() else {
         panic!()
     };
     assert_eq!(Some(uri.key.as_str()), arn.strip_prefix("aws-kms:"));
@@ -37,7 +39,9 @@ fn a_token_by_rfc_7512() {
     let uri = parse(
         "pkcs11:token=My%20token;object=payroll;id=%01%ff;type=secret-key?module-path=/usr/lib/hsm.so&pin-source=file:///run/pin&mechanism=aes-key-wrap-pad",
     );
-    let MasterUri::Pkcs11(uri) = uri.unwrap() else { panic!() };
+    let MasterUri::Outside(OutsideUri::Pkcs11(uri)) = uri.unwrap() else {
+        panic!()
+    };
     assert_eq!(
         (uri.token.as_deref(), uri.object.as_deref()),
         (Some("My token"), Some("payroll"))
@@ -46,7 +50,9 @@ fn a_token_by_rfc_7512() {
     assert_eq!(uri.pin, Pin::File("/run/pin".into()));
     assert_eq!(uri.mechanism, WrapMechanism::AesKeyWrapPad);
     let uri = parse("pkcs11:token=t;object=o?module-path=hsm.so&pin-source=env:PIN");
-    let MasterUri::Pkcs11(uri) = uri.unwrap() else { panic!() };
+    let MasterUri::Outside(OutsideUri::Pkcs11(uri)) = uri.unwrap() else {
+        panic!()
+    };
     assert_eq!(uri.pin, Pin::Env("PIN".into()));
     assert_eq!(uri.module, Path::new("/home/owner/hsm.so"));
 }

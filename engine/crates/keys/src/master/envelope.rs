@@ -100,6 +100,8 @@ impl<D: DataKeys> MasterKeys for Envelope<D> {
         match self.0.renew(context, &sealed.key)? {
             Some(key) => {
                 sealed.key = key;
+                // What replaces the only way to a table's key must be seen to open.
+                sealed.open(context, &self.0.open(context, &sealed.key)?)?;
                 Ok(sealed.to_bytes())
             }
             None => self.wrap(context, &self.unwrap(context, wrapped)?),

@@ -110,7 +110,11 @@ impl<'a> Walk<'a> {
                 let (count, kind) = self.list_head()?;
                 for _ in 0..count {
                     self.children.push(0);
-                    self.value(Kind::Struct(parquet_thrift::SCHEMA_ELEMENT), kind, depth.saturating_add(1))?;
+                    self.value(
+                        Kind::Struct(parquet_thrift::SCHEMA_ELEMENT),
+                        kind,
+                        depth.saturating_add(1),
+                    )?;
                 }
                 check_tree(&self.children)
             }

@@ -89,3 +89,49 @@ fn lengths_are_bounded() {
         Err(MasterError::Malformed(_))
     ));
 }
+
+/// A KMS that renews to what these bytes are.
+struct Renewing(Vec<u8>);
+
+impl DataKeys for Renewing {
+    fn describe(&self) -> String {
+        "renewing".into()
+    }
+
+    fn generate(&self, context: &KeyContext) -> Result<DataKey, MasterError> {
+        Fixed.generate(context)
+    }
+
+    fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError> {
+        Fixed.open(context, wrapped)
+    }
+
+    fn renew(&self, _: &KeyContext, _: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+        Ok(Some(WrappedDataKey {
+            version: "k@4".into(),
+            bytes: self.0.clone(),
+        }))
+    }
+
+    fn state(&self) -> Result<MasterState, MasterError> {
+        Fixed.state()
+    }
+}
+
+#[test]
+fn a_renewed_data_key_is_taken_only_if_it_opens_what_the_old_one_sealed() {
+    let (secret, bytes) = wrapped();
+    let renewed = Renewing(vec![1, 9]).rewrap_of(&bytes).unwrap();
+    assert_eq!(Envelope(Fixed).version_of(&renewed).unwrap(), "k@4");
+    assert!(Envelope(Fixed).unwrap(&TABLE, &renewed).unwrap().ct_eq(&secret));
+    assert!(matches!(
+        Renewing(vec![2, 9]).rewrap_of(&bytes),
+        Err(MasterError::Altered(_))
+    ));
+}
+
+impl Renewing {
+    fn rewrap_of(self, bytes: &[u8]) -> Result<Vec<u8>, MasterError> {
+        Envelope(self).rewrap(&TABLE, bytes)
+    }
+}

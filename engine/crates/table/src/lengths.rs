@@ -103,7 +103,7 @@ pub fn check_clear_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::{
-        walk::{MAX_SCHEMA_DEPTH, TOO_MANY, check_tree},
+        walk::{LIST, MAX_SCHEMA_DEPTH, STRUCT, TOO_MANY, check_tree},
         *,
     };
 

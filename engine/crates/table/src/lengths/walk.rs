@@ -17,10 +17,10 @@ const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
-const LIST: u8 = 9;
+pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
-const STRUCT: u8 = 12;
+pub(super) const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
 /// Walks over values of Thrift's compact protocol (thrift/doc/specs/thrift-compact-protocol.md) from the front.

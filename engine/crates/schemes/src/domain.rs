@@ -69,8 +69,8 @@ impl Domain {
     }
 }
 
-/// How a column's values become ordinals in `0..size`, and back.
-pub(crate) struct Ordinals {
+/// How a column's values become ordinals in `0..size`, and back: for schemes that are made of numbers, here and in other crates.
+pub struct Ordinals {
     data_type: DataType,
     min: i128,
     size: u128,
@@ -82,7 +82,7 @@ impl Ordinals {
     const LONGEST_PREFIX: usize = 15;
 
     /// For integer-like columns, floats (whole type only) and prefixes of strings.
-    pub(crate) fn new(scheme: &'static str, column: &ColumnSpec) -> Result<Self, SchemeError> {
+    pub fn new(scheme: &'static str, column: &ColumnSpec) -> Result<Self, SchemeError> {
         let data_type = column.data_type.clone();
         let refuse = |reason| SchemeError::Unsupported {
             scheme,
@@ -125,27 +125,27 @@ impl Ordinals {
     }
 
     /// How many values there are.
-    pub(crate) fn size(&self) -> u128 {
+    pub fn size(&self) -> u128 {
         self.size
     }
 
     /// The value whose ordinal is 0, for integer-like columns.
-    pub(crate) fn min(&self) -> i128 {
+    pub fn min(&self) -> i128 {
         self.min
     }
 
     /// Bits of the greatest ordinal, at least 1.
-    pub(crate) fn bits(&self) -> u32 {
+    pub fn bits(&self) -> u32 {
         (u128::BITS - self.size.saturating_sub(1).leading_zeros()).max(1)
     }
 
     /// Whether an ordinal tells the whole value.
-    pub(crate) fn exact(&self) -> bool {
+    pub fn exact(&self) -> bool {
         self.prefix.is_none()
     }
 
-    /// The ordinals of a column; 0 for NULL.
-    pub(crate) fn of(&self, column: &dyn Array) -> Result<Vec<u128>, SchemeError> {
+    /// The ordinals of a column; 0 for NULL. The error names the first row whose value has none.
+    pub fn of(&self, column: &dyn Array) -> Result<Vec<u128>, SchemeError> {
         check_type(column, &self.data_type)?;
         match &self.data_type {
             DataType::Boolean => {
@@ -172,7 +172,7 @@ impl Ordinals {
     }
 
     /// The column of these ordinals, which are all smaller than the size. Prefixes do not come back.
-    pub(crate) fn restore(
+    pub fn restore(
         &self,
         ordinals: impl Iterator<Item = u128>,
         nulls: Option<NullBuffer>,

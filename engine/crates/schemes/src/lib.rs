@@ -10,7 +10,8 @@
 //! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair |
 //! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took |
 //! | [`splashe`] | Seabed's enhanced SPLASHE: a dimension and a measure | how many values are frequent |
-//! | [`paillier`] | Paillier 1999, the slow reference | that there is a value |
+//!
+//! Paillier, the slow reference for sums, is a crate of its own: no enclave needs its big numbers.
 //!
 //! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
 //! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
@@ -35,7 +36,6 @@ mod domain;
 mod error;
 pub mod ope;
 pub mod ore;
-pub mod paillier;
 mod place;
 pub mod plain;
 mod scheme;
@@ -46,11 +46,10 @@ pub mod tee;
 
 pub use ashe::{Ashe, AsheSum, SumOpening};
 pub use det::Det;
-pub use domain::Domain;
+pub use domain::{Domain, Ordinals};
 pub use error::{SchemeError, SealingError, Side};
 pub use ope::Ope;
 pub use ore::Ore;
-pub use paillier::{Paillier, PaillierPublic};
 pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
 pub use scheme::{ColumnSpec, Computable, Scheme, SchemeKey};

@@ -13,7 +13,7 @@ pub type FileId = [u8; 16];
 /// Where the rows of an array lie.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// It does not matter: `plain`, `tee`, `det`, `ope`, `ore`, `paillier`.
+    /// It does not matter: `plain`, `tee`, `det`, `ope`, `ore`.
     Anywhere,
     /// Rows `first_row`, `first_row + 1`, … of one file.
     File {

@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
+use coffer_paillier::Paillier;
 use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, Paillier, Place, Scheme, SchemeError, SchemeKey, Standard,
+    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, Place, Scheme, SchemeError, SchemeKey, Standard,
 };
 
 const FILE: [u8; 16] = [1; 16];

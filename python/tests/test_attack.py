@@ -12,7 +12,7 @@ from coffer.workload.runner import QueryFailed
 from coffer_security.attack import judge, registry, wire
 from coffer_security.attack.arena import Arena
 from coffer_security.attack.mutation import Mutation, Outcome
-from coffer_security.attack.orchestrator import Campaign, kind_of
+from coffer_security.attack.orchestrator import Campaign, kinds_of
 from coffer_security.attack.report import Report
 
 SEED = 20261121
@@ -26,7 +26,10 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
         yield arena
 
 
-LOCAL = [mutation for mutation in registry.mutations() if kind_of(mutation) == "local"]
+LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
+# Over columns of other protections than `tee`: all lies that exist there alone, and some of those that any query is told.
+PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
+SOME = [mutation for mutation in registry.mutations() if "query" in mutation.needs][::8]
 
 
 def test_unharmed_questions_are_answered_right(arena: Arena) -> None:
@@ -40,6 +43,19 @@ def test_a_lie_is_detected_or_harmless(mutation: Mutation, arena: Arena) -> None
     row = Campaign([mutation], lambda _: arena, seed=SEED).once(mutation, arena)
     assert not row.findings
     assert row.applied == 1
+
+
+@pytest.fixture(scope="module")
+def protected(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    with Arena(tmp_path_factory.mktemp("protected"), kind="mixed", like=arena) as protected:
+        yield protected
+
+
+@pytest.mark.parametrize("mutation", [*PROTECTED, *SOME], ids=lambda mutation: mutation.name)
+def test_a_lie_over_protected_columns_is_detected_or_harmless(mutation: Mutation, protected: Arena) -> None:
+    row = Campaign([mutation], lambda _: protected, seed=SEED).once(mutation, protected)
+    assert not row.findings
+    assert row.applied == row.protected == 1
 
 
 def test_the_saboteur_and_the_registry_know_the_same_lies(arena: Arena) -> None:

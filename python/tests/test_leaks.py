@@ -15,7 +15,7 @@ from coffer.workload.search import Hit
 from coffer_security.leaks import planted, report
 from coffer_security.leaks.capture import Capture, Captured, Recorder, Stream
 from coffer_security.leaks.disks import Keeper
-from coffer_security.leaks.harness import Both, Run
+from coffer_security.leaks.harness import Run, Runs
 from coffer_security.leaks.host import Finding, Seen
 
 
@@ -108,8 +108,9 @@ def seen(*places: str, captured: Captured | None = None) -> Seen:
     return found
 
 
-def both(control: Seen, sealed: Seen) -> Both:
-    return Both(Run(control, {}, 1.0), Run(sealed, {}, 1.0), planted=7)
+def both(control: Seen, sealed: Seen, protected: Seen | None = None) -> Runs:
+    protected = protected or clean(captured=sealed.captured)
+    return Runs(Run(control, {}, 1.0), Run(sealed, {}, 1.0), 7, Run(protected, {}, 1.0))
 
 
 def clean(**more: Captured) -> Seen:
@@ -131,6 +132,7 @@ def test_each_problem_is_named() -> None:
     leaked = clean()
     leaked.findings.append(Finding("traffic", "the end", Hit(Path("flow"), "5", "int64-le", 1, (9,))))
     assert "5 as int64-le in traffic" in report.problems(both(seen(*report.MUST_SHOW), leaked))[0]
+    assert "5 as int64-le in traffic" in report.problems(both(seen(*report.MUST_SHOW), clean(), leaked))[0]
     blind = seen(*(place for place in report.MUST_SHOW if place != "spill"))
     assert "the control found nothing in spill" in report.problems(both(blind, clean()))[0]
     empty = clean()

@@ -12,18 +12,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from coffer.workload import tpch
+from coffer.workload import policies, tpch
 from coffer.workload.answers import Answer, difference
 from coffer.workload.cluster import Cluster
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import hostile, questions
+from coffer_security.attack import ground, hostile, questions
 from coffer_security.attack.judge import DEFECTS, named
 from coffer_security.attack.mutation import Outcome, Verdict
 from coffer_security.attack.questions import PROFILES, Question
 from coffer_security.attack.saboteur import Done, Saboteurs, program
 
-Kind = Literal["local", "cluster"]
+Kind = Literal["local", "cluster", "det-ope", "mixed"]
+# Arenas in local mode whose tables' columns have protections, by the policy's name: `coffer.workload.policies`.
+PROTECTED: tuple[Kind, ...] = ("det-ope", "mixed")
 Kept = TypeVar("Kept")
 
 # Past this a run counts as hung: some hundred times what one takes.
@@ -58,9 +60,10 @@ class Judgement:
 
 
 class Arena:
-    """One Spark application under attack. `kind`: local mode, where driver and executor are one JVM, or a cluster of two
-    workers on loopback. `scale`: TPC-H's. `only`: names of the questions that are asked, all by default. `like`: an arena
-    whose owner, tables and questions this one takes over."""
+    """One Spark application under attack. `kind`: local mode, where driver and executor are one JVM, over `tee` columns or
+    under a policy of other protections; or a cluster of two workers on loopback. `scale`: TPC-H's. `only`: names of the
+    questions that are asked, all by default. `like`: an arena whose questions this one takes over, and, where the policy is
+    the same, its owner and tables."""
 
     def __init__(
         self,
@@ -78,8 +81,9 @@ class Arena:
         self.hangs = hangs
         folder.mkdir(parents=True, exist_ok=True)
         self.plain: dict[str, Path] = like.plain if like else tpch.data(scale)
-        self.owner = like.owner if like else Owner.create(folder / "trusted")
-        self.sealed: dict[str, Path] = like.sealed if like else self.owner.encrypt(self.plain, folder / "sealed")
+        mine = like if like and like.policy == self.policy else None
+        self.owner = mine.owner if mine else self._owner()
+        self.sealed: dict[str, Path] = mine.sealed if mine else self.owner.encrypt(self.plain, folder / "sealed")
         self.saboteur = Saboteurs()
         self.restarts = 0
         self._tables = count()
@@ -98,9 +102,14 @@ class Arena:
 
     # ---- what mutations use ------------------------------------------------------------------------------------------
 
+    @property
+    def policy(self) -> str | None:
+        """The name of the policy by which columns have protections other than `tee`."""
+        return self.kind if self.kind in PROTECTED else None
+
     def ask(self, rng: random.Random, *, writes: bool = False) -> Question:
-        """A question of the pool. With `writes`, one that writes a table."""
-        pool = [question for question in self._questions if question.writes == writes]
+        """A question of the pool. With `writes`, one that writes a table; engines write none with ciphertexts."""
+        pool = [question for question in self._questions if question.writes == (writes and self.policy is None)]
         if not pool:
             raise ValueError("this arena has no such question")
         return rng.choice(pool)
@@ -253,7 +262,7 @@ class Arena:
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.task.maxFailures": "1",
         }
-        if self.kind == "local":
+        if self.kind != "cluster":
             conf |= hostile.configuration()
         if self.kind == "cluster":
             self._cluster = Cluster(self.folder / f"cluster-{self.restarts}", environment=environment)
@@ -281,6 +290,13 @@ class Arena:
         if self._cluster is not None:
             self._cluster.stop()
             self._cluster = None
+
+    def _owner(self) -> Owner:
+        owner = Owner.create(self.folder / "trusted")
+        if self.policy:
+            policies.write(self.policy, owner.home / "policy.toml")
+            ground.protect(self.policy, owner.home / "policy.toml")
+        return owner
 
     def _answered(self, only: frozenset[str] | None, profiles: tuple[str, ...]) -> list[Question]:
         """All questions with plaintext Spark's answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -26,6 +27,23 @@ if TYPE_CHECKING:
 _LOAD = "spark.read.format('coffer').load(path).createOrReplaceTempView(name)"
 
 
+# What the policies say of the tables of pieces; those of one link are encrypted alike in both.
+_PROTECTED = {
+    "det-ope": """
+id = { protection = ["tee", "ope"], domain = [0, 1000000], link = "id" }
+a = { protection = "det", link = "a" }
+b = "tee"
+s = "std"
+""",
+    "mixed": """
+id = { protection = "ope", domain = [0, 1000000], link = "id" }
+a = { protection = "det", link = "a" }
+b = { protection = "ashe", domain = [0, 1099511627775], rows = 1000000 }
+s = ["ore", "std"]
+""",
+}
+
+
 class Table:
     """A sealed table's folder, and where in its files things lie. The host does not know that as well; it may guess."""
 
@@ -38,6 +56,7 @@ class Table:
         keks = arena.folder / f"keks-{name}.json"
         arena.owner.coffer("keys", "export-keks", "--table", name, "--output", keks)
         self._keks = load_keks(keks)
+        self._columns = _stored(arena, folder) if arena.policy else {}
         self._layouts: dict[str, Layout] = {}
 
     @property
@@ -48,8 +67,12 @@ class Table:
     def layout(self, file: Path) -> Layout:
         """Where chunks, page index and footer of a data file lie."""
         if file.name not in self._layouts:
-            self._layouts[file.name] = layout(self._pristine / file.name, self._keks)
+            self._layouts[file.name] = layout(self._pristine / file.name, self._keks, self._columns)
         return self._layouts[file.name]
+
+    def pristine(self, file: Path) -> Path:
+        """A copy of one of its files, as it was sealed."""
+        return self._pristine / file.name
 
     @contextmanager
     def restored(self) -> Iterator[None]:
@@ -66,20 +89,20 @@ class Pieces(Table):
 
     ROWS = 140_000
 
-    def __init__(self, arena: Arena) -> None:
-        plain = arena.folder / "plain" / "pieces"
+    def __init__(self, arena: Arena, name: str = "pieces", seed: int = 20261121) -> None:
+        plain = arena.folder / "plain" / name
         plain.mkdir(parents=True)
-        rng = np.random.default_rng(20261121)
+        rng = np.random.default_rng(seed)
         self._id = np.arange(self.ROWS)
         self._a = rng.integers(0, 1 << 40, self.ROWS)
         self._b = rng.integers(0, 1 << 40, self.ROWS)
         self._s = [f"piece-{value % 997:03d}" for value in self._a.tolist()]
         rows = pa.table({"id": self._id, "a": self._a, "b": self._b, "s": self._s})
         pq.write_table(rows, plain / "pieces.parquet", row_group_size=8192)
-        sealed = arena.folder / "sealed" / "pieces"
+        sealed = arena.folder / "sealed" / name
         # So little memory that a file gets several row groups, and threads enough for several files.
         arena.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
-        super().__init__(arena, "pieces", sealed, plain / "pieces.parquet")
+        super().__init__(arena, name, sealed, plain / "pieces.parquet")
 
     def question(self, rng: random.Random) -> Question:
         """About all rows, some, or one; with its answer."""
@@ -105,6 +128,18 @@ class Pieces(Table):
         sql = f"SELECT a, b, s FROM pieces WHERE id = {first}"
         row = [str(self._a[first]), str(self._b[first]), self._s[first]]
         return _question(sql, {"a": "bigint", "b": "bigint", "s": "string"}, [row])
+
+    def at_home(self, rng: random.Random) -> Question:
+        """What the client engine must put together from two parts that engines bring."""
+        first, last = rng.randrange(self.ROWS - 3000), rng.randrange(self.ROWS - 3000)
+        some = rng.randrange(2, 9)
+        sql = (
+            f"SELECT s AS t, b AS v FROM pieces WHERE id BETWEEN {first} AND {first + some} UNION ALL "
+            f"SELECT concat(s, '!') AS t, a AS v FROM pieces WHERE id BETWEEN {last} AND {last + some}"
+        )
+        rows = [[self._s[at], str(self._b[at])] for at in range(first, first + some + 1)]
+        rows += [[self._s[at] + "!", str(self._a[at])] for at in range(last, last + some + 1)]
+        return _question(sql, {"t": "string", "v": "bigint"}, rows)
 
     def spilling(self, rng: random.Random) -> Question:
         """A join or an aggregate that an engine with little memory must spill."""
@@ -140,6 +175,12 @@ class Pieces(Table):
         return arena.run(question)
 
 
+def _stored(arena: Arena, folder: Path) -> dict[str, tuple[str, str]]:
+    """By their names in the files: what the stored columns of a table hold, and how."""
+    said = json.loads(arena.owner.coffer("inspect", folder, "--json").stdout)
+    return {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in said.get("stored", [])}
+
+
 def _question(sql: str, columns: dict[str, str], rows: list[list[str]]) -> Question:
     return Question(sql, sql, {}, False, Answer([[name, kind] for name, kind in columns.items()], list(rows), 0.0))
 
@@ -152,6 +193,22 @@ def load(arena: Arena, name: str, folder: Path) -> None:
 def pieces(arena: Arena) -> Pieces:
     """The arena's table of pieces."""
     return arena.keep("pieces", lambda: Pieces(arena))
+
+
+def protect(name: str, policy: Path) -> None:
+    """Appends to a home's policy file what the policy of that name says of the tables of pieces."""
+    tables = "".join(f"\n[tables.{table}.columns]{_PROTECTED[name]}" for table in ("pieces", "twin", "again"))
+    policy.write_text(policy.read_text() + tables)
+
+
+def twin(arena: Arena) -> Pieces:
+    """A second table of pieces: other rows, the same columns, some of which are linked with the first one's."""
+    return arena.keep("twin", lambda: Pieces(arena, "twin", 20261122))
+
+
+def again(arena: Arena) -> Pieces:
+    """The rows of the first table of pieces, sealed once more."""
+    return arena.keep("again", lambda: Pieces(arena, "again"))
 
 
 def of_tpch(arena: Arena, name: str) -> Table:

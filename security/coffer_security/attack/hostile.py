@@ -51,13 +51,16 @@ def jar() -> Path:
 @dataclass(frozen=True)
 class Told:
     """One lie of the executor's, told in the course of a query or of a write. `plans`: the ways of planning under which it
-    finds most to lie about; any, if empty. `pieces`: in a query whose broadcast comes from several tasks."""
+    finds most to lie about; any, if empty. `pieces`: in a query whose broadcast comes from several tasks. `lie`: which one,
+    if its name is not that of the mutation; `home`: in a query of two parts that are put together at home."""
 
     name: str
     plans: tuple[str, ...] = ()
     writes: bool = True
     pieces: bool = False
-    needs: frozenset[str] = frozenset({"local"})
+    needs: frozenset[str] = frozenset({"local", "query"})
+    lie: str = ""
+    home: bool = False
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         question = self._question(arena, rng)
@@ -68,11 +71,11 @@ class Told:
             deeds.extend(call(arena, "disarm"))
 
         def run() -> Answer:
-            if self.pieces:
+            if self.pieces or self.home:
                 return ground.pieces(arena).ask(arena, question)
             return arena.run(question, disarm=disarm)
 
-        call(arena, "arm", self.name, seed)
+        call(arena, "arm", self.lie or self.name, seed)
         judgement = arena.judge(question, run)
         disarm()
         detail = f"{question.name} seed={seed}: {'; '.join(deeds[:3]) or 'nothing'}"
@@ -83,6 +86,8 @@ class Told:
         return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
 
     def _question(self, arena: Arena, rng: random.Random) -> Question:
+        if self.home:
+            return ground.pieces(arena).at_home(rng)
         if self.pieces:
             return ground.pieces(arena).broadcasting(rng)
         if self.writes and rng.random() < _WRITES:

@@ -31,7 +31,8 @@ class Mutation(Protocol):
     """One lie of a host. `name` is its row in the table.
 
     `needs` is what of an arena it takes: "cluster", else it runs in local mode; "write" when it attacks writes; "alone" when
-    nothing else may have run in its arena since the last restart.
+    nothing else may have run in its arena since the last restart; "query" when any query will do, so that it runs over
+    columns of every protection too; "protected" when it takes columns that are stored as ciphertexts.
     """
 
     @property

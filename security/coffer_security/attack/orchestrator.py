@@ -7,17 +7,23 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from coffer_security.attack.arena import Arena, Kind
+from coffer_security.attack.arena import PROTECTED, Arena, Kind
 from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.report import Report, Row
 
 # Tries without a place to apply it after which a mutation is given up.
 _TRIES = 40
+# Of all runs, in each arena of protected columns.
+_PROTECTED_PERCENT = 15
 
 
-def kind_of(mutation: Mutation) -> Kind:
-    """The arena that a mutation runs in."""
-    return "cluster" if "cluster" in mutation.needs else "local"
+def kinds_of(mutation: Mutation) -> tuple[Kind, ...]:
+    """The arenas that a mutation runs in."""
+    if "cluster" in mutation.needs:
+        return ("cluster",)
+    if "protected" in mutation.needs:
+        return PROTECTED
+    return (*PROTECTED, "local") if "query" in mutation.needs else ("local",)
 
 
 def _spent(row: Row) -> float:
@@ -48,14 +54,19 @@ class Campaign:
         run more often. With `seconds`, it ends at that time with as many as there were."""
         started = time.monotonic()
         # The cluster first: its runs are few, the rest is filled in local mode.
-        for kind in ("cluster", "local"):
-            mine = [mutation for mutation in self._mutations if kind_of(mutation) == kind]
+        for kind in ("cluster", *PROTECTED, "local"):
+            mine = [mutation for mutation in self._mutations if kind in kinds_of(mutation)]
             if not mine:
                 continue
+            before = self.report.applied
             with self._arena(kind) as arena:
                 for mutation in mine:
                     self.once(mutation, arena)
-                share = runs if kind == "local" else runs * len(mine) // (10 * len(self._mutations))
+                share = runs
+                if kind == "cluster":
+                    share = runs * len(mine) // (10 * len(self._mutations))
+                elif kind != "local":
+                    share = before + runs * _PROTECTED_PERCENT // 100
                 self._run(arena, mine, share, None if seconds is None else started + seconds)
         return self.report
 
@@ -90,6 +101,6 @@ class Campaign:
             # The harness's own failure: a long run goes on, but does not end well.
             outcome = Outcome(False, "wrong", "harness", f"try {row.tried}: {repr(error)[:600]}")
             arena.restart()
-        row.add(outcome, time.monotonic() - started)
+        row.add(outcome, time.monotonic() - started, protected=arena.policy is not None)
         if outcome.verdict == "wrong":
             self._say(f"WRONG {mutation.name}: {outcome.check}: {outcome.detail}")

@@ -6,7 +6,10 @@ import importlib
 
 from coffer_security.attack.mutation import Mutation
 
-MODULES = ("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver")
+MODULES = (
+    *("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver"),
+    *("cipher", "home"),
+)
 
 
 def mutations() -> list[Mutation]:

@@ -9,17 +9,18 @@ from typing import Any
 from coffer_security.attack.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
-_COUNTS = ("applied", "live", "detected", "right_rows", "wrong")
+_COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")
 
 
 @dataclass
 class Row:
     """What came of one mutation's runs. `live` of the applied ones met the real processes, nearly all of them through Spark;
-    the rest were told below it, in one process."""
+    the rest were told below it, in one process. `protected` of the live ones were over columns stored as ciphertexts."""
 
     tried: int = 0
     applied: int = 0
     live: int = 0
+    protected: int = 0
     detected: int = 0
     right_rows: int = 0
     wrong: int = 0
@@ -27,7 +28,7 @@ class Row:
     checks: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
 
-    def add(self, outcome: Outcome, seconds: float) -> None:
+    def add(self, outcome: Outcome, seconds: float, *, protected: bool = False) -> None:
         """Counts a run. One that was not applied counts only when it went wrong: then something else is amiss."""
         self.tried += 1
         self.seconds += seconds
@@ -38,6 +39,7 @@ class Row:
             return
         self.applied += 1
         self.live += 1
+        self.protected += protected
         self.detected += outcome.verdict == "detected"
         self.right_rows += outcome.verdict == "right_rows"
         if outcome.verdict == "detected":
@@ -57,6 +59,7 @@ class Row:
             "right_rows": self.right_rows,
             "wrong": self.wrong,
             "live": self.live,
+            "protected": self.protected,
             "tried": self.tried,
             "seconds": round(self.seconds, 2),
             "checks": dict(self.checks.most_common()),
@@ -91,7 +94,7 @@ class Report:
 
     def table(self) -> str:
         """The table as Markdown, which reads well in a terminal too."""
-        lines = [("mutation", "applied", "live", "detected", "right rows", "wrong", "checks that named it")]
+        lines = [("mutation", "applied", "live", "protected", "detected", "right rows", "wrong", "checks that named it")]
         for name, row in self.rows.items():
             if row.tried:
                 checks = ", ".join(f"{code} {n}" for code, n in row.checks.most_common(3))

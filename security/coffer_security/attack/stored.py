@@ -32,7 +32,7 @@ class Place:
 
     def chunks(self) -> list[Chunk]:
         """Of the file: those of columns that the query names."""
-        return [chunk for chunk in self.table.layout(self.file).chunks if chunk.column in self.words]
+        return [chunk for chunk in self.table.layout(self.file).chunks if chunk.logical in self.words]
 
 
 # Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
@@ -47,7 +47,7 @@ class Stored:
     name: str
     change: Change
     pieces: bool = False
-    needs: frozenset[str] = frozenset({"local"})
+    needs: frozenset[str] = frozenset({"local", "query"})
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         pieces = ground.pieces(arena)

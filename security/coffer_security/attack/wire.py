@@ -21,7 +21,7 @@ class Lie:
     """One lie of the saboteur's, told in the course of a query or of a write."""
 
     name: str
-    needs: frozenset[str] = _LOCAL
+    needs: frozenset[str] = frozenset({"local", "query"})
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         return arena.attack(self.name, rng, question=arena.ask(rng, writes=rng.random() < _WRITES))

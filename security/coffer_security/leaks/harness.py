@@ -1,4 +1,5 @@
-"""Both runs: plaintext Spark as control, and Coffer; the same cluster, queries and settings."""
+"""The runs: plaintext Spark as control, Coffer over `tee` columns, Coffer over columns of every protection; on the same
+cluster, with the same settings."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.leaks import planted, workloads
+from coffer_security.leaks import planted, protected, workloads
 from coffer_security.leaks.host import Host, Seen
 from coffer_security.leaks.workloads import Session
 
@@ -41,11 +42,13 @@ TIGHT = {"spark.coffer.engine.memory": "24MiB", "spark.shuffle.spill.numElements
 
 @dataclass(frozen=True)
 class Application:
-    """Workloads that one Spark application runs; whether memory is dumped after each, or after the last only."""
+    """Workloads that one Spark application runs; whether memory is dumped after each, or after the last only. `policy`: that
+    of its tables' columns, which are `tee` without one; see `protected`."""
 
     conf: dict[str, str]
     workloads: tuple[tuple[str, Callable[[Session], None]], ...]
     look_after_each: bool = True
+    policy: str | None = None
 
 
 def _few(session: Session) -> None:
@@ -63,6 +66,7 @@ FULL = (
             ("writes", workloads.writes),
             ("failed", workloads.failed),
             ("cancelled", workloads.cancelled),
+            ("protections", protected.protections),
         ),
     ),
     Application(TIGHT, (("spilling", workloads.spilling),)),
@@ -76,9 +80,16 @@ SMALL = (
             ("writes", workloads.writes),
             ("failed", workloads.failed),
             ("spilling", workloads.spilling),
+            ("protections", protected.protections),
         ),
         look_after_each=False,
     ),
+)
+PROTECTED = tuple(
+    Application(
+        protected.conf(policy), ((f"protections, {policy}", protected.protections),), look_after_each=False, policy=policy
+    )
+    for policy in protected.POLICIES
 )
 
 
@@ -101,43 +112,52 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Both:
-    """Control and sealed run, and how many different values were planted in the tables."""
+class Runs:
+    """Control, sealed run, how many different values were planted in the tables; and the run over columns of every
+    protection, with enclaves and without."""
 
     control: Run
     sealed: Run
     planted: int
+    protected: Run
 
 
-def run(folder: Path, scale: str, applications: tuple[Application, ...]) -> Both:
-    """Both runs, one after the other, under `folder`."""
+def run(folder: Path, scale: str, applications: tuple[Application, ...]) -> Runs:
+    """All runs, one after the other, under `folder`."""
     tables = planted.tables(folder / "plain", scale)
-    control = _side(folder / "control", tables.paths, None, applications)
-    owner = Owner.create(folder / "trusted")
-    sealed = _side(folder / "sealed", tables.paths, owner, applications)
-    return Both(control, sealed, tables.values)
+    control = _side(folder / "control", tables.paths, "control", applications)
+    sealed = _side(folder / "sealed", tables.paths, "sealed", applications)
+    protections = _side(folder / "protected", tables.paths, "protected", PROTECTED)
+    return Runs(control, sealed, tables.values, protections)
 
 
-def _side(folder: Path, plain: dict[str, Path], owner: Owner | None, applications: tuple[Application, ...]) -> Run:
-    """`owner`: of the sealed tables; None for the control."""
+def _side(folder: Path, plain: dict[str, Path], side: str, applications: tuple[Application, ...]) -> Run:
+    """One run: `control` in the clear, or another."""
     started = time.monotonic()
     wanted = [*planted.wanted(), *planted.names()]
     asked: dict[str, Asked] = {}
+    owner: Owner | None = None
+    tables: dict[str, Path] = {}
     with Host(folder / "untrusted", wanted) as host:
         # A table of its own, to lose its files.
         sources = {**plain, "gone": plain["nation"]}
-        if owner:
-            tables = owner.encrypt(sources, host.stored)
-        else:
-            tables = {name: Path(shutil.copytree(path, host.stored / name)) for name, path in sources.items()}
         for number, application in enumerate(applications):
             last = number == len(applications) - 1
+            if side == "control" and not tables:
+                tables = {name: Path(shutil.copytree(path, host.stored / name)) for name, path in sources.items()}
+            elif application.policy:
+                owner = Owner.create(folder / f"trusted-{application.policy}")
+                protected.write(application.policy, owner.home / "policy.toml")
+                tables = owner.encrypt({name: plain[name] for name in protected.TABLES}, host.stored / application.policy)
+            elif owner is None and side != "control":
+                owner = Owner.create(folder / "trusted")
+                tables = owner.encrypt(sources, host.stored)
             with _driver(folder, number, tables, owner, host, application.conf) as driver:
                 if "gone" in tables:
                     for part in tables.pop("gone").glob("part-*"):
                         part.unlink()
                 for name, workload in application.workloads:
-                    _say(f"{'sealed' if owner else 'control'}: {name}")
+                    _say(f"{side}: {name}")
                     session = Session(
                         driver,
                         "coffer" if owner else "parquet",
@@ -151,7 +171,7 @@ def _side(folder: Path, plain: dict[str, Path], owner: Owner | None, application
                 if not application.look_after_each:
                     host.look(", ".join(name for name, _ in application.workloads))
                 if last:
-                    if owner:
+                    if owner and side == "sealed":
                         _refused_event_log(folder, tables, owner, host)
                     seen = host.finish()
     return Run(seen, asked, time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""What both runs come to: the counts, the problems, and the table for the documentation."""
+"""What the runs come to: the counts, the problems, and the table for the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from coffer_security.leaks import planted
-from coffer_security.leaks.harness import OPEN, Both, Run
+from coffer_security.leaks.harness import OPEN, Run, Runs
 from coffer_security.leaks.host import PLACES
 
 # Where the control must find something, or the search there proves nothing. Elsewhere plaintext Spark need not show a value.
@@ -26,45 +26,53 @@ def skipped(run: Run) -> dict[str, str]:
     return {place: reason for place, reason in reasons.items() if reason}
 
 
-def problems(both: Both) -> list[str]:
+def problems(runs: Runs) -> list[str]:
     """One line for each reason why this is no clean result."""
-    control, sealed = both.control.seen, both.sealed.seen
+    control = runs.control.seen
     found: list[str] = []
-    for finding in sealed.findings[:_SHOWN]:
-        hit = finding.hit
-        found.append(f"{hit.value} as {hit.form} in {finding.place}, {finding.moment}: {hit.path} at {list(hit.offsets)}")
+    for run in (runs.sealed, runs.protected):
+        for finding in run.seen.findings[:_SHOWN]:
+            hit = finding.hit
+            found.append(
+                f"{hit.value} as {hit.form} in {finding.place}, {finding.moment}: {hit.path} at {list(hit.offsets)}"
+            )
     for place in MUST_SHOW:
-        if place not in skipped(both.control) and not control.count(place=place):
+        if place not in skipped(runs.control) and not control.count(place=place):
             found.append(f"the control found nothing in {place}: the search there proves nothing")
-    for place in MUST_BE_THERE:
-        if place not in skipped(both.sealed) and not sealed.searched[place]:
-            found.append(f"there was nothing to search in {place}")
+    for run, places in ((runs.sealed, MUST_BE_THERE), (runs.protected, set(MUST_BE_THERE) - {"spill"})):
+        for place in sorted(places):
+            if place not in skipped(run) and not run.seen.searched[place]:
+                found.append(f"there was nothing to search in {place}")
     shown = {finding.hit.value for finding in control.findings}
     found += [f"the control did not find {value.name}" for value in planted.wanted() if value.name not in shown]
-    captured = sealed.captured
-    if captured.lost or captured.gaps:
-        found.append(f"the capture lost {captured.lost} packets and has {captured.gaps} gaps: run it on a quieter machine")
+    for captured in (runs.sealed.seen.captured, runs.protected.seen.captured):
+        if captured.lost or captured.gaps:
+            found.append(
+                f"the capture lost {captured.lost} packets and has {captured.gaps} gaps: run it on a quieter machine"
+            )
     return found
 
 
-def result(both: Both, found: list[str], **more: Any) -> dict[str, Any]:
-    """The JSON object."""
-    control, sealed = both.control.seen, both.sealed.seen
+def result(runs: Runs, found: list[str], **more: Any) -> dict[str, Any]:
+    """The JSON object. `hits` and `searched_bytes` are of both runs that must show nothing."""
+    control, sealed, protected = runs.control.seen, runs.sealed.seen, runs.protected.seen
     forms: dict[str, dict[str, int]] = defaultdict(lambda: {"hits": 0, "control_hits": 0})
-    for seen, key in ((sealed, "hits"), (control, "control_hits")):
+    for seen, key in ((sealed, "hits"), (protected, "hits"), (control, "control_hits")):
         for finding in seen.findings:
             forms[finding.hit.form][key] += finding.hit.count
-    moments = dict.fromkeys(finding.moment for seen in (control, sealed) for finding in seen.findings)
+    moments = dict.fromkeys(finding.moment for seen in (control, sealed, protected) for finding in seen.findings)
     return {
-        "searched_bytes": sum(sealed.searched.values()),
-        "planted": both.planted,
-        "hits": sealed.count(),
+        "searched_bytes": sum(sealed.searched.values()) + sum(protected.searched.values()),
+        "planted": runs.planted,
+        "hits": sealed.count() + protected.count(),
         "control_hits": control.count(),
         "control_searched_bytes": sum(control.searched.values()),
         "places": {
             place: {
                 "searched_bytes": sealed.searched[place],
                 "hits": sealed.count(place=place),
+                "protected_searched_bytes": protected.searched[place],
+                "protected_hits": protected.count(place=place),
                 "control_searched_bytes": control.searched[place],
                 "control_hits": control.count(place=place),
             }
@@ -72,32 +80,46 @@ def result(both: Both, found: list[str], **more: Any) -> dict[str, Any]:
         },
         "forms": {form: forms[form] for form in sorted({form for value in planted.wanted() for form in value.forms})},
         "moments": {
-            moment: {"hits": sealed.count(moment=moment), "control_hits": control.count(moment=moment)} for moment in moments
+            moment: {
+                "hits": sealed.count(moment=moment) + protected.count(moment=moment),
+                "control_hits": control.count(moment=moment),
+            }
+            for moment in moments
         },
         "workloads": {
             name: {"queries": asked.queries, "failed": asked.failed, "rows": asked.rows}
-            for name, asked in both.sealed.asked.items()
+            for name, asked in [*runs.sealed.asked.items(), *runs.protected.asked.items()]
         },
         "patterns": len({data for value in planted.wanted() for data in value.forms.values()}),
         "capture": vars(sealed.captured),
-        "looks": sealed.looks,
-        "pages": sealed.pages,
+        "protected_capture": vars(protected.captured),
+        "looks": sealed.looks + protected.looks,
+        "pages": sealed.pages + protected.pages,
         "event_log_on_untrusted_storage": "refused" if not sealed.searched["events"] else "written",
         "uncompressed": sorted(OPEN),
-        "not_searched": [*NOT_SEARCHED, *(f"{place}: {reason}" for place, reason in skipped(both.sealed).items())],
+        "not_searched": [*NOT_SEARCHED, *(f"{place}: {reason}" for place, reason in skipped(runs.sealed).items())],
         "problems": found,
-        "seconds": {"control": round(both.control.seconds), "sealed": round(both.sealed.seconds)},
+        "seconds": {side: round(getattr(runs, side).seconds) for side in ("control", "sealed", "protected")},
         **more,
     }
 
 
 def table(result: dict[str, Any]) -> str:
     """The places as Markdown."""
-    lines = ["| place | MB searched | hits | MB of the control | its hits |", "|---|---:|---:|---:|---:|"]
-    for place, meaning in PLACES.items():
-        row = result["places"][place]
-        sizes = row["searched_bytes"] / 1e6, row["control_searched_bytes"] / 1e6
-        lines.append(f"| {meaning} | {sizes[0]:,.1f} | {row['hits']:,} | {sizes[1]:,.1f} | {row['control_hits']:,} |")
-    total, control = result["searched_bytes"] / 1e6, result["control_searched_bytes"] / 1e6
-    lines.append(f"| **all** | {total:,.1f} | {result['hits']:,} | {control:,.1f} | {result['control_hits']:,} |")
+    sides = ("", "protected_", "control_")
+    lines = [
+        "| place | MB searched | hits | MB of protected columns | hits | MB of the control | its hits |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+
+    def line(title: str, row: dict[str, int]) -> str:
+        cells = [
+            cell for side in sides for cell in (f"{row[f'{side}searched_bytes'] / 1e6:,.1f}", f"{row[f'{side}hits']:,}")
+        ]
+        return f"| {' | '.join([title, *cells])} |"
+
+    rows: dict[str, dict[str, int]] = result["places"]
+    lines += [line(meaning, rows[place]) for place, meaning in PLACES.items()]
+    keys = [f"{side}{key}" for side in sides for key in ("searched_bytes", "hits")]
+    lines.append(line("**all**", {key: sum(row[key] for row in rows.values()) for key in keys}))
     return "\n".join(lines)

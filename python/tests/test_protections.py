@@ -73,6 +73,8 @@ QUERIES = [
     "select year(hired) y, sum(salary) from employees where age > (select avg(age) from employees) group by year(hired) "
     "order by y limit 5",
     "select id, bonus from employees where id < 5 union all select id, salary from employees where id < 3 order by 1, 2",
+    "select category from employees where hired < date'2001-06-01' union all select name from employees where hired > "
+    "date'2024-01-01'",
     "select distinct category from employees order by category",
     # Texts of which only three bytes are in the order: what is equal there may differ.
     "select count(*) from employees where code = 'abc12'",

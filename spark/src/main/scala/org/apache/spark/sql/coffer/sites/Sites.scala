@@ -221,7 +221,11 @@ private[coffer] final class Sites(session: SparkSession) {
   // ---- home
 
   private def above(node: LogicalPlan, children: Seq[Placed]): Placed = {
-    val needed = node.references ++ node.outputSet
+    // A union names the columns of none but its first child, by place.
+    val needed = node match {
+      case _: Union => AttributeSet(node.children.flatMap(_.output))
+      case _ => node.references ++ node.outputSet
+    }
     AtHome(node.withNewChildren(node.children.zip(children).map { case (child, placed) =>
       home(placed, AttributeSet(child.output.filter(needed.contains)), child.output)
     }))

@@ -41,6 +41,9 @@ tools:
 # (`-p`, or without tests) they differ, and DataFusion is built once more. Cargo knows by itself what is fresh.
 engine: | tools
 	@cargo build --release --locked --workspace --bins --tests --manifest-path engine/Cargo.toml
+	@cargo build --release --locked --bins --tests --manifest-path attest/Cargo.toml
+	@if pkg-config --exists tss2-esys 2>/dev/null; then cargo build --release --locked -p coffer-tpm-quote --manifest-path attest/Cargo.toml; \
+	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing (TPM evidence only)"; fi
 
 $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package
@@ -55,6 +58,7 @@ demo: build
 	@$(RUN) -m coffer demo
 
 test: build
+	@scripts/test-packages
 	@scripts/test-all
 
 bench: build
@@ -72,6 +76,7 @@ lint: tools $(VENV)/.ready
 	@scripts/check-style
 	@scripts/check-dependencies
 	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
+	cargo clippy --release --all-targets --locked --manifest-path attest/Cargo.toml -- -D warnings
 
 TIME ?= 60
 
@@ -83,6 +88,7 @@ tcb: engine
 
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml
+	cargo fmt --all --manifest-path attest/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
 	$(VENV)/bin/ruff check --fix python bench security
 	$(VENV)/bin/ruff format python bench security

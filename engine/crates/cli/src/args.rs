@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Masters, tables, and keys for other readers
     Keys(Keys),
-    /// Check a sealed table: manifest, register and every file
+    /// Check a sealed table: manifest, register and every file; or an engine: what it proves of itself
     Verify(Verify),
     /// What the policy's words come to
     Policy(Policy),
@@ -219,7 +219,15 @@ pub(crate) enum KeysCommand {
 #[derive(Args)]
 pub(crate) struct Verify {
     /// A sealed table's folder or name
-    pub(crate) table: PathBuf,
+    #[arg(required_unless_present = "engine")]
+    pub(crate) table: Option<PathBuf>,
+    /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its evidence is held against the
+    /// policy, check by check. The engine then serves this owner only
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["table", "deep", "clean"])]
+    pub(crate) engine: Option<String>,
+    /// A new folder for what was seen: challenge, evidence and checks
+    #[arg(long, value_name = "FOLDER", requires = "engine")]
+    pub(crate) out: Option<PathBuf>,
     /// Also decrypt every page and count the rows
     #[arg(long)]
     pub(crate) deep: bool,

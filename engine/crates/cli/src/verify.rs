@@ -1,5 +1,7 @@
 //! `coffer verify`
 
+mod engine;
+
 use coffer_keys::Home;
 use coffer_table::{Error, Register, TableRecord, Target, clean, clean::Cleaned, verify};
 use serde_json::json;
@@ -12,7 +14,14 @@ use crate::{
 };
 
 pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
-    let target = site::target(&args.table);
+    if let Some(address) = &args.engine {
+        return engine::run(site, address, args);
+    }
+    let table = args
+        .table
+        .as_deref()
+        .ok_or_else(|| Failure::usage("no table is named"))?;
+    let target = site::target(table);
     let home = site.home()?;
     let policy = site.policy()?;
     let vault = site.vault(&policy)?;

@@ -14,24 +14,21 @@ use prost::Message;
 
 use crate::{ClientError, Service, session::Session};
 
-/// How long a challenge may wait for its evidence. Judged here, on the trusted site's clock.
-const CHALLENGE_LIFE: Duration = Duration::from_secs(300);
-
-/// When challenges were handed out.
+/// When challenges were handed out. How long one may wait for its evidence is the policy's word, on the trusted site's clock.
 #[derive(Default)]
 pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
 
 impl Drawn {
-    fn note(&mut self, challenge: [u8; 32], now: Instant) {
-        self.0.retain(|_, drawn| now.duration_since(*drawn) < CHALLENGE_LIFE);
+    fn note(&mut self, challenge: [u8; 32], now: Instant, life: Duration) {
+        self.0.retain(|_, drawn| now.duration_since(*drawn) < life);
         self.0.insert(challenge, now);
     }
 
     /// Whether the challenge is still fresh; it is asked once.
-    fn take(&mut self, challenge: &[u8; 32], now: Instant) -> bool {
+    fn take(&mut self, challenge: &[u8; 32], now: Instant, life: Duration) -> bool {
         self.0
             .remove(challenge)
-            .is_some_and(|drawn| now.duration_since(drawn) < CHALLENGE_LIFE)
+            .is_some_and(|drawn| now.duration_since(drawn) < life)
     }
 }
 
@@ -62,10 +59,16 @@ impl Service {
     pub(crate) fn new_challenge(&self) -> Result<Challenge, ClientError> {
         let mut inner = self.inner.lock();
         let challenge = inner.challenges.draw()?;
-        inner.drawn.note(*challenge.as_bytes(), Instant::now());
+        inner
+            .drawn
+            .note(*challenge.as_bytes(), Instant::now(), self.evidence_life());
         Ok(Challenge {
             challenge: challenge.as_bytes().to_vec().into(),
         })
+    }
+
+    fn evidence_life(&self) -> Duration {
+        Duration::from_secs(self.policy.attestation().max_evidence_age_seconds.into())
     }
 
     /// Verifies evidence. Keys go to the engine only after this.
@@ -84,21 +87,35 @@ impl Service {
         let mut inner = self.inner.lock();
         // Taken before anything is checked: a challenge is good for one try.
         let challenge = inner.challenges.take(&request.challenge)?;
-        if !inner.drawn.take(challenge.as_bytes(), Instant::now()) {
+        if !inner
+            .drawn
+            .take(challenge.as_bytes(), Instant::now(), self.evidence_life())
+        {
             return Err(ClientError::ChallengeExpired);
         }
         let owner = self.vault.keyring().owner_key();
         let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
-        let attested = match inner.hosts {
-            true => attest_host(&self.policy, &owner.public(), challenge, &application, &evidence)?,
-            false => attest(&self.policy, &owner.public(), challenge, &application, &evidence)?,
+        let hosts = inner.hosts;
+        // Queries go on while evidence is verified.
+        drop(inner);
+        let public = owner.public();
+        let attested = match hosts {
+            true => attest_host(&self.policy, &public, challenge, &application, &evidence)?,
+            false => attest(
+                &self.policy,
+                &public,
+                challenge,
+                &application,
+                &evidence,
+                &self.verifiers,
+            )?,
         };
         let sender = ReleaseSender::new(&attested, owner, &application)?;
         let admitted = Admitted {
             engine_id: attested.engine_id(),
-            simulated: attested.is_simulated() && !inner.hosts,
+            simulated: attested.is_simulated() && !hosts,
         };
-        inner.engines.insert(
+        self.inner.lock().engines.insert(
             admitted.engine_id.clone(),
             Engine {
                 sender,
@@ -144,11 +161,12 @@ mod tests {
     #[test]
     fn a_challenge_is_good_once_and_not_for_long() {
         let (mut drawn, start) = (Drawn::default(), Instant::now());
-        drawn.note([1; 32], start);
-        assert!(!drawn.take(&[2; 32], start), "never drawn");
-        assert!(drawn.take(&[1; 32], start));
-        assert!(!drawn.take(&[1; 32], start), "twice");
-        drawn.note([3; 32], start);
-        assert!(!drawn.take(&[3; 32], start + CHALLENGE_LIFE), "too late");
+        let life = Duration::from_secs(60);
+        drawn.note([1; 32], start, life);
+        assert!(!drawn.take(&[2; 32], start, life), "never drawn");
+        assert!(drawn.take(&[1; 32], start, life));
+        assert!(!drawn.take(&[1; 32], start, life), "twice");
+        drawn.note([3; 32], start, life);
+        assert!(!drawn.take(&[3; 32], start + life, life), "too late");
     }
 }

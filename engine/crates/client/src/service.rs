@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use coffer_attest::Verifiers;
 use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
@@ -41,6 +42,8 @@ pub struct Service {
     pub(crate) vault: Vault,
     /// As it was at start: what it says of evidence and deploy mode does not change under a running application.
     pub(crate) policy: Policy,
+    /// Of TEEs' evidence.
+    pub(crate) verifiers: Verifiers,
     pub(crate) inner: Mutex<Inner>,
 }
 
@@ -91,6 +94,7 @@ impl Service {
             home,
             vault: Vault::new(keyring, masters),
             policy,
+            verifiers: Verifiers::beside_this_program(),
             inner: Mutex::new(Inner::default()),
         })
     }

@@ -9,7 +9,7 @@ mod harness;
 
 use std::collections::{HashMap, HashSet};
 
-use coffer_keys::{Challenge, EngineKey, EvidenceKind, OwnerPublicKey, ReleaseReceiver, SealedRelease};
+use coffer_keys::{Challenge, EngineKey, OwnerPublicKey, ReleaseReceiver, SealedRelease, Simulated};
 use coffer_proto::{
     plan::{AggMode, Schema},
     wire::{
@@ -102,7 +102,7 @@ impl Spy {
     async fn admitted(client: &mut Client) -> Self {
         let welcome = client.hello(false).await.unwrap();
         let drawn: Drawn = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
-        let mut receiver = ReleaseReceiver::new(EngineKey::generate().unwrap(), EvidenceKind::Simulated).unwrap();
+        let mut receiver = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
         let owner = OwnerPublicKey(welcome.owner_key.as_ref().try_into().unwrap());
         let challenge = Challenge::from_slice(&drawn.challenge).unwrap();
         let evidence = receiver.attest(1, owner, &challenge, APPLICATION).unwrap();

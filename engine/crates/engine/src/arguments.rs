@@ -10,13 +10,14 @@ use thiserror::Error;
 pub(crate) const USAGE: &str = "\
 Runs plan fragments over sealed data, with keys that the data's owner releases to it
 
-Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence simulated [--memory SIZE] [--lifeline stdin]
+Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memory SIZE] [--lifeline stdin]
 
   --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose) or vsock:CID:PORT
   --memory SIZE       memory for the tasks' data, for example 512MiB or 2GiB [default: 2GiB]
   --spill-dir FOLDER  folder for sealed spill files; the engine makes its own in it
-  --evidence KIND     what the engine proves its identity with; `simulated` is none at all, for development, and refused by
-                      every policy that does not name it
+  --evidence KIND     what the engine proves its identity with: sgx, tdx, sev-snp, tpm; `simulated` is none at all, for
+                      development, and refused by every policy that does not name it; `auto` is what the machine has of
+                      sgx, tdx and sev-snp, else simulated
   --lifeline stdin    end when standard input ends
   --help, --version";
 
@@ -37,7 +38,8 @@ pub(crate) struct Arguments {
     /// Bytes.
     pub(crate) memory: usize,
     pub(crate) spill_dir: PathBuf,
-    pub(crate) evidence: EvidenceKind,
+    /// None: what the machine has.
+    pub(crate) evidence: Option<EvidenceKind>,
     /// End with standard input.
     pub(crate) lifeline: bool,
 }
@@ -94,12 +96,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         listen: valued("--listen", listen)?.ok_or(ArgumentError::Missing("--listen"))?,
         memory: valued("--memory", memory)?.map_or(DEFAULT_MEMORY, MemorySize::bytes),
         spill_dir: spill_dir.ok_or(ArgumentError::Missing("--spill-dir"))?.into(),
-        evidence: named(
-            "--evidence",
-            evidence,
-            &[(EvidenceKind::Simulated.name(), EvidenceKind::Simulated)],
-        )?
-        .ok_or(ArgumentError::Missing("--evidence"))?,
+        evidence: named("--evidence", evidence, &kinds())?.ok_or(ArgumentError::Missing("--evidence"))?,
         lifeline: named("--lifeline", lifeline, &[("stdin", true)])?.unwrap_or(false),
     }))
 }
@@ -116,6 +113,12 @@ fn valued<T: std::str::FromStr<Err: std::fmt::Display>>(
     parsed
         .map(Some)
         .map_err(|why| ArgumentError::Value { name, value, why })
+}
+
+/// The kinds of evidence by their names.
+fn kinds() -> Vec<(&'static str, Option<EvidenceKind>)> {
+    let named = EvidenceKind::ALL.into_iter().map(|kind| (kind.name(), Some(kind)));
+    std::iter::once(("auto", None)).chain(named).collect()
 }
 
 /// One of a few words.
@@ -179,6 +182,7 @@ mod tests {
             (&["--memory", "lots"], "a size is"),
             (&["--memory", "1MiB", "--memory", "2MiB"], "--memory is given twice"),
             (&["--lifeline", "rope"], "possible: stdin"),
+            (&["--evidence", "none"], "--evidence is given twice"),
             (&["--verbose"], "there is no argument \"--verbose\""),
             (&["more"], "there is no argument"),
         ] {

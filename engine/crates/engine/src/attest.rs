@@ -1,7 +1,7 @@
 //! The engine's identity on the wire: evidence out, releases in. The rules are those of [`coffer_keys::release`].
 
 use coffer_keys::{
-    Challenge, EngineKey, EvidenceError, EvidenceKind, OwnerPublicKey, ReleaseError, ReleasePayload, ReleaseReceiver,
+    Challenge, EngineKey, EvidenceError, Issuer, OwnerPublicKey, ReleaseError, ReleasePayload, ReleaseReceiver,
     SealedRelease,
 };
 use coffer_proto::wire::{Attest, EngineEvidence, Release};
@@ -46,9 +46,9 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A fresh key pair.
-    pub(crate) fn generate() -> Result<Self, AttestError> {
-        let receiver = ReleaseReceiver::new(EngineKey::generate()?, EvidenceKind::Simulated)?;
+    /// A fresh key pair, which `issuer` vouches for.
+    pub(crate) fn generate(issuer: Box<dyn Issuer>) -> Result<Self, AttestError> {
+        let receiver = ReleaseReceiver::new(EngineKey::generate()?, issuer);
         Ok(Self {
             receiver: Mutex::new(receiver),
         })

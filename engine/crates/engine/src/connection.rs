@@ -46,7 +46,7 @@ async fn serve(enclave: Arc<Enclave>, read: ReadHalf, mut write: WriteHalf) {
             }
         };
         let answer = match message.kind {
-            kind if kind == kind_byte(TaskMessage::Attest) => attest(&enclave, &message),
+            kind if kind == kind_byte(TaskMessage::Attest) => attest(&enclave, message).await,
             kind if kind == kind_byte(TaskMessage::Release) => release(&enclave, &message),
             kind if kind == kind_byte(TaskMessage::Start) => {
                 match run_task(&enclave, &message, receiver, write).await {
@@ -69,11 +69,16 @@ async fn serve(enclave: Arc<Enclave>, read: ReadHalf, mut write: WriteHalf) {
     }
 }
 
-fn attest(enclave: &Enclave, message: &Message) -> Vec<u8> {
+async fn attest(enclave: &Arc<Enclave>, message: Message) -> Vec<u8> {
     let Ok(attest) = message.decode::<Attest>("ATTEST") else {
         return refused("protocol", "ATTEST could not be read");
     };
-    match enclave.attest(&attest) {
+    // Hardware may take its time.
+    let enclave = Arc::clone(enclave);
+    let Ok(made) = tokio::task::spawn_blocking(move || enclave.attest(&attest)).await else {
+        return refused("attestation", "no evidence was made");
+    };
+    match made {
         Ok(evidence) => encoded(TaskMessage::Evidence, &evidence),
         Err(error) => {
             tracing::warn!(%error, "attestation refused");

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use coffer_keys::{Issuer, Simulated};
 use coffer_proto::wire::{Attest, EngineEvidence, Release};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{
@@ -84,8 +85,13 @@ pub struct Enclave {
 }
 
 impl Enclave {
-    /// Makes an engine with a fresh key pair.
+    /// Makes an engine with a fresh key pair that nothing vouches for.
     pub fn start(settings: &Settings) -> Result<Arc<Self>, StartError> {
+        Self::start_as(settings, Box::new(Simulated))
+    }
+
+    /// Makes an engine with a fresh key pair that `issuer` vouches for.
+    pub fn start_as(settings: &Settings, issuer: Box<dyn Issuer>) -> Result<Arc<Self>, StartError> {
         let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| StartError::SpillFolder {
             folder: settings.spill_folder.clone(),
             source,
@@ -96,7 +102,7 @@ impl Enclave {
             .with_disk_manager_builder(disk)
             .build_arc()?;
         Ok(Arc::new(Self {
-            identity: Identity::generate()?,
+            identity: Identity::generate(issuer)?,
             sessions: Sessions::default(),
             runtime,
             spill,

@@ -11,10 +11,12 @@ use arguments::{Arguments, Request};
 use coffer_engine::{
     connection,
     enclave::{Enclave, Settings},
-    hardening, lifeline,
+    hardening,
+    issue::{self, Places},
+    lifeline,
     listen::Listener,
 };
-use coffer_keys::evidence::VERSION;
+use coffer_keys::{EvidenceKind, evidence::VERSION};
 
 /// How often idle leases are looked at.
 const LEASE_CHECK: Duration = Duration::from_secs(15);
@@ -54,10 +56,18 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     hardening::harden()?;
-    let enclave = Enclave::start(&Settings {
+    let issuer = issue::issuer(arguments.evidence, &Places::default())?;
+    let kind = issuer.kind();
+    match kind {
+        EvidenceKind::Simulated => tracing::warn!("simulated evidence: nothing proves what this engine is"),
+        EvidenceKind::Tpm => tracing::info!("tpm evidence: measured boot, which keeps no memory secret"),
+        kind => tracing::info!("{kind} evidence"),
+    }
+    let settings = Settings {
         memory: arguments.memory,
         spill_folder: arguments.spill_dir.clone(),
-    })?;
+    };
+    let enclave = Enclave::start_as(&settings, issuer)?;
     // Sockets only; tasks have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -72,7 +82,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "engine_id": enclave.id(),
-            "evidence": arguments.evidence.name(),
+            "evidence": kind.name(),
             "version": VERSION,
         }))?;
         let accepting = connection::accept(enclave.clone(), listener);

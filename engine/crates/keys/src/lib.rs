@@ -39,7 +39,8 @@ mod scheme_key;
 mod table_key;
 
 pub use evidence::{
-    AttestedEngine, Challenge, Challenges, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, attest, attest_host,
+    AttestedEngine, Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind,
+    Issuer, NoTee, Simulated, Verifier, attest, attest_host,
 };
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
@@ -47,7 +48,7 @@ pub use keyring::{Keyring, KeyringError, MasterInfo, RegisterKey, WrappedLinkKey
 pub use master::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey};
 pub use owner::{OwnerKey, OwnerPublicKey};
 pub use passphrase::{Passphrase, PassphraseError};
-pub use policy::{ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, TablePolicy};
+pub use policy::{Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, TablePolicy};
 pub use protection::Protection;
 pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
 pub use scheme_key::{LinkId, LinkKey};

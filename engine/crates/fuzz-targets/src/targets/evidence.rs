@@ -3,7 +3,8 @@
 use std::{path::Path, sync::LazyLock};
 
 use coffer_keys::{
-    Challenge, EngineKey, EnginePublicKey, Evidence, EvidenceKind, OwnerPublicKey, Policy, ReleaseReceiver, attest,
+    Challenge, EngineKey, EnginePublicKey, Evidence, EvidenceKind, NoTee, OwnerPublicKey, Policy, ReleaseReceiver,
+    attest,
 };
 use coffer_proto::wire::EngineEvidence;
 use prost::Message;
@@ -47,11 +48,12 @@ fn run(input: &[u8]) -> Outcome {
         Challenge::from_slice(&CHALLENGE).unwrap(),
         APPLICATION,
         &evidence,
+        &NoTee,
     ))
 }
 
 fn evidence() -> EngineEvidence {
-    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), EvidenceKind::Simulated).unwrap();
+    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
     let challenge = Challenge::from_slice(&CHALLENGE).unwrap();
     let evidence = engine.attest(1, OWNER, &challenge, APPLICATION).unwrap();
     EngineEvidence {

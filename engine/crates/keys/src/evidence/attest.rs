@@ -1,21 +1,41 @@
 //! The owner's side: from evidence to an [`AttestedEngine`].
+//!
+//! The verifiers of real TEEs are not in this crate, which enclaves link: they are handed in.
 
 use super::{
-    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
-    simulated::Simulated,
+    Challenge, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
+    simulated,
 };
 use crate::{OwnerPublicKey, Policy};
 
-/// Checks the reports of one kind.
+/// Checks the reports of TEEs.
 ///
-/// What an implementation guarantees: `Ok` means that the TEE of this kind, in a state that the policy accepts, signed
-/// `expected` as its report data, from inside the code that the policy pins. It judges nothing but the report.
+/// What an implementation guarantees: checks that all passed mean that the TEE of this kind, in a state that the policy accepts,
+/// signed `expected` as its report data, from inside the code that the policy pins. It judges nothing but the report.
 pub trait Verifier {
-    /// The kind it checks.
-    fn kind(&self) -> EvidenceKind;
+    /// Checks a report, whose bytes a host may have made up. An error means that nothing could be checked.
+    fn verify(
+        &self,
+        kind: EvidenceKind,
+        policy: &Policy,
+        report: &[u8],
+        expected: &[u8; 32],
+    ) -> Result<Checks, EvidenceError>;
+}
 
-    /// Checks a report, whose bytes a host may have made up.
-    fn verify(&self, policy: &Policy, report: &[u8], expected: &[u8; 32]) -> Result<(), EvidenceError>;
+/// Verifies no TEE's reports: where simulated evidence is all there can be.
+pub struct NoTee;
+
+impl Verifier for NoTee {
+    fn verify(
+        &self,
+        kind: EvidenceKind,
+        _policy: &Policy,
+        _report: &[u8],
+        _expected: &[u8; 32],
+    ) -> Result<Checks, EvidenceError> {
+        Err(EvidenceError::NoVerifier(kind))
+    }
 }
 
 /// An engine whose evidence passed. Only [`attest`] makes one; only to one can keys be released.
@@ -78,7 +98,7 @@ pub fn attest_host(
     check_build(evidence)?;
     let kind = EvidenceKind::Simulated;
     let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
-    Simulated.verify(policy, &evidence.report, &expected)?;
+    simulated::verify(&evidence.report, &expected)?;
     Ok(AttestedEngine {
         key: evidence.engine_key,
         kind,
@@ -89,13 +109,14 @@ pub fn attest_host(
 }
 
 /// Checks evidence against the policy. `challenge` is one that this process handed out ([`super::Challenges::take`]),
-/// `application` the one that it serves.
+/// `application` the one that it serves, and `tees` verifies every kind but simulated evidence.
 pub fn attest(
     policy: &Policy,
     owner: &OwnerPublicKey,
     challenge: Challenge,
     application: &str,
     evidence: &Evidence,
+    tees: &dyn Verifier,
 ) -> Result<AttestedEngine, EvidenceError> {
     check_build(evidence)?;
     let kind =
@@ -103,14 +124,13 @@ pub fn attest(
     if !policy.accepted_evidence().contains(&kind) {
         return Err(EvidenceError::NotAccepted(kind));
     }
-    let verifier: &dyn Verifier = match kind {
-        EvidenceKind::Simulated => &Simulated,
-        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
-            return Err(EvidenceError::NoVerifier(kind));
-        }
-    };
     let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
-    verifier.verify(policy, &evidence.report, &expected)?;
+    match kind {
+        EvidenceKind::Simulated => simulated::verify(&evidence.report, &expected)?,
+        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
+            tees.verify(kind, policy, &evidence.report, &expected)?.verdict(kind)?
+        }
+    }
     Ok(AttestedEngine {
         key: evidence.engine_key,
         kind,

@@ -31,6 +31,27 @@ pub enum EvidenceError {
     /// A kind that this version cannot verify.
     #[error("{0} evidence cannot be verified yet")]
     NoVerifier(EvidenceKind),
+    /// The verifiers of TEEs' evidence could not be asked, or did not answer as they must.
+    #[error("the verifiers of evidence cannot be used: {0}")]
+    Verifiers(String),
+    /// A check of a TEE's report did not pass.
+    #[error("{kind} evidence is refused: {check}: {found}")]
+    Refused {
+        /// The kind.
+        kind: EvidenceKind,
+        /// The first check that stands against it.
+        check: String,
+        /// What it found.
+        found: String,
+    },
+    /// Asked of an engine: its hardware made no report.
+    #[error("no {kind} evidence can be made: {reason}")]
+    NotMade {
+        /// The kind.
+        kind: EvidenceKind,
+        /// Why.
+        reason: String,
+    },
     /// Not a report of its kind.
     #[error("the engine's report is malformed")]
     MalformedReport,
@@ -67,6 +88,9 @@ impl EvidenceError {
             EvidenceError::UnknownKind(_) => "unknown_evidence",
             EvidenceError::NotAccepted(_) => "evidence_not_accepted",
             EvidenceError::NoVerifier(_) => "evidence_not_verifiable",
+            EvidenceError::Verifiers(_) => "verifiers",
+            EvidenceError::Refused { .. } => "evidence_refused",
+            EvidenceError::NotMade { .. } => "evidence_not_made",
             EvidenceError::MalformedReport => "malformed_report",
             EvidenceError::WrongBinding => "wrong_binding",
             EvidenceError::MalformedChallenge => "malformed_challenge",
@@ -89,6 +113,15 @@ impl EvidenceError {
             }
             EvidenceError::UnknownKind(_) | EvidenceError::NoVerifier(_) => {
                 "start the engine with a kind of evidence that this version can verify"
+            }
+            EvidenceError::Verifiers(_) => {
+                "coffer-attest must lie beside the program that asks it: install it with the others"
+            }
+            EvidenceError::Refused { .. } => {
+                "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] in the policy"
+            }
+            EvidenceError::NotMade { .. } => {
+                "docs/attestation says what the host must have; the engine needs rights to its device"
             }
             EvidenceError::NotAccepted(EvidenceKind::Simulated) => {
                 "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves nothing"

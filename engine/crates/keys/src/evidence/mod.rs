@@ -8,7 +8,9 @@
 
 mod attest;
 mod challenge;
+mod checks;
 mod error;
+mod issue;
 pub mod simulated;
 
 use std::fmt;
@@ -17,9 +19,11 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::{OwnerPublicKey, codec::Writer};
 
-pub use attest::{AttestedEngine, Verifier, attest, attest_host};
+pub use attest::{AttestedEngine, NoTee, Verifier, attest, attest_host};
 pub use challenge::{Challenge, Challenges};
+pub use checks::{Check, Checks};
 pub use error::EvidenceError;
+pub use issue::{Issuer, Simulated};
 
 /// The version of attestation, release and task protocol.
 pub const PROTOCOL: u32 = 1;
@@ -46,7 +50,8 @@ pub enum EvidenceKind {
 }
 
 impl EvidenceKind {
-    const ALL: [EvidenceKind; 5] = [
+    /// All of them.
+    pub const ALL: [EvidenceKind; 5] = [
         EvidenceKind::Simulated,
         EvidenceKind::Sgx,
         EvidenceKind::Tdx,
@@ -73,11 +78,6 @@ impl EvidenceKind {
             .into_iter()
             .filter(|kind| !coffer_sealing::UNSEALED || *kind == EvidenceKind::Simulated)
             .find(|kind| kind.name() == name)
-    }
-
-    /// Whether this version can verify it.
-    pub fn is_supported(self) -> bool {
-        matches!(self, EvidenceKind::Simulated)
     }
 }
 

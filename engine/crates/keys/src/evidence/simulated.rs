@@ -1,8 +1,7 @@
 //! Simulated evidence: the bound fields without anyone's signature. It proves nothing, and stands in for a TEE where
 //! there is none, so that all else is as with one. Accepted only where the policy names it, and nothing beside it.
 
-use super::{EvidenceError, EvidenceKind, Verifier};
-use crate::Policy;
+use super::EvidenceError;
 
 const MAGIC: &[u8; 8] = b"CFSIMREP";
 
@@ -14,18 +13,10 @@ pub fn report(report_data: &[u8; 32]) -> Vec<u8> {
 }
 
 /// Checks that the report binds what it must. There is no more to check.
-pub struct Simulated;
-
-impl Verifier for Simulated {
-    fn kind(&self) -> EvidenceKind {
-        EvidenceKind::Simulated
-    }
-
-    fn verify(&self, _policy: &Policy, report: &[u8], expected: &[u8; 32]) -> Result<(), EvidenceError> {
-        match report.strip_prefix(MAGIC.as_slice()) {
-            Some(bound) if bound == expected.as_slice() => Ok(()),
-            Some(bound) if bound.len() == expected.len() => Err(EvidenceError::WrongBinding),
-            _ => Err(EvidenceError::MalformedReport),
-        }
+pub fn verify(report: &[u8], expected: &[u8; 32]) -> Result<(), EvidenceError> {
+    match report.strip_prefix(MAGIC.as_slice()) {
+        Some(bound) if bound == expected.as_slice() => Ok(()),
+        Some(bound) if bound.len() == expected.len() => Err(EvidenceError::WrongBinding),
+        _ => Err(EvidenceError::MalformedReport),
     }
 }

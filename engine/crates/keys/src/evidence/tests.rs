@@ -151,6 +151,7 @@ fn evidence() {
             challenge(place.challenge),
             &place.application,
             &evidence,
+            &NoTee,
         )
         .map_err(|error| error.code())
     });
@@ -158,7 +159,7 @@ fn evidence() {
 
 #[test]
 fn an_engine_serves_one_owner() {
-    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), EvidenceKind::Simulated).unwrap();
+    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
     let (mine, other) = (OwnerPublicKey([1; 32]), OwnerPublicKey([2; 32]));
     assert_eq!(
         engine.attest(2, mine, &challenge(1), "app").unwrap_err().code(),
@@ -174,8 +175,6 @@ fn an_engine_serves_one_owner() {
         engine.attest(1, mine, &challenge(2), &"x".repeat(1025)),
         Err(EvidenceError::ApplicationTooLong)
     );
-    let real = ReleaseReceiver::new(EngineKey::generate().unwrap(), EvidenceKind::Tdx);
-    assert_eq!(real.err(), Some(EvidenceError::NoVerifier(EvidenceKind::Tdx)));
 }
 
 #[test]
@@ -186,4 +185,57 @@ fn a_challenge_is_good_once() {
     assert_eq!(challenges.take(&[0; 31]), Err(EvidenceError::MalformedChallenge));
     assert_eq!(challenges.take(drawn.as_bytes()), Ok(drawn.clone()));
     assert_eq!(challenges.take(drawn.as_bytes()), Err(EvidenceError::UnknownChallenge));
+}
+
+/// A verifier of TEEs that finds what it is told to.
+struct Finds(Checks);
+
+impl Verifier for Finds {
+    fn verify(
+        &self,
+        _kind: EvidenceKind,
+        _policy: &Policy,
+        _report: &[u8],
+        _expected: &[u8; 32],
+    ) -> Result<Checks, EvidenceError> {
+        Ok(self.0.clone())
+    }
+}
+
+#[test]
+fn a_tee_is_attested_by_a_whole_verdict_only() {
+    let owner = OwnerPublicKey([1; 32]);
+    let evidence = Evidence {
+        protocol: PROTOCOL,
+        kind: "sgx".into(),
+        engine_key: EnginePublicKey([2; 32]),
+        report: vec![3; 9],
+        engine_version: VERSION.into(),
+    };
+    let pinned = policy("[attestation]\naccept = [\"sgx\"]");
+    let with = |policy: &Policy, tees: &dyn Verifier| attest(policy, &owner, challenge(1), "app", &evidence, tees);
+    let mut checks = Checks::new();
+    for name in Checks::required(EvidenceKind::Sgx) {
+        assert_eq!(
+            with(&pinned, &Finds(checks.clone())).unwrap_err().code(),
+            "evidence_refused"
+        );
+        checks.note(name, true, "");
+    }
+    let attested = with(&pinned, &Finds(checks.clone())).unwrap();
+    assert_eq!((attested.kind(), attested.is_simulated()), (EvidenceKind::Sgx, false));
+    let refused = |policy: &Policy, tees: &dyn Verifier| with(policy, tees).unwrap_err().code();
+    assert_eq!(refused(&pinned, &NoTee), "evidence_not_verifiable");
+    for accepted in [
+        "",
+        "[attestation]\naccept = [\"simulated\"]",
+        "[attestation]\naccept = [\"tdx\", \"tpm\"]",
+    ] {
+        assert_eq!(
+            refused(&policy(accepted), &Finds(checks.clone())),
+            "evidence_not_accepted"
+        );
+    }
+    checks.note("another", false, "");
+    assert_eq!(refused(&pinned, &Finds(checks)), "evidence_refused");
 }

@@ -130,9 +130,9 @@ pub enum PolicyError {
     /// A kind of evidence that does not exist.
     #[error("[attestation] accept: there is no evidence kind {0:?}")]
     UnknownEvidence(String),
-    /// A kind of evidence that this version cannot verify.
-    #[error("[attestation] accept: evidence {0:?} is not supported yet")]
-    EvidenceNotYet(String),
+    /// A PCR that no TPM has.
+    #[error("[attestation.tpm] pcrs: there is no PCR {0:?}")]
+    NoPcr(String),
     /// Simulated evidence beside real.
     #[error("[attestation] accept: simulated evidence cannot stand beside another kind")]
     SimulatedWithOthers,
@@ -197,7 +197,7 @@ impl PolicyError {
             PolicyError::Master { .. } => "master_uri",
             PolicyError::Twice { .. } => "table_twice",
             PolicyError::UnknownEvidence(_) => "unknown_evidence",
-            PolicyError::EvidenceNotYet(_) => "evidence_not_yet",
+            PolicyError::NoPcr(_) => "no_pcr",
             PolicyError::SimulatedWithOthers => "simulated_with_others",
             PolicyError::UnknownTable { .. } => "unknown_table",
             PolicyError::UnknownColumn { .. } => "unknown_column",
@@ -241,9 +241,14 @@ impl PolicyError {
             PolicyError::BadMasterName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them".into(),
             PolicyError::Master { source, .. } => source.hint(),
             PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
-            PolicyError::UnknownEvidence(_) | PolicyError::EvidenceNotYet(_) => {
-                "this version verifies \"simulated\" only".into()
+            PolicyError::UnknownEvidence(_) => {
+                let all: Vec<&str> = crate::EvidenceKind::ALL
+                    .into_iter()
+                    .map(crate::EvidenceKind::name)
+                    .collect();
+                format!("kinds are {}", all.join(", "))
             }
+            PolicyError::NoPcr(_) => "name PCRs by their numbers, \"0\" to \"23\"".into(),
             PolicyError::SimulatedWithOthers => {
                 "simulated evidence proves nothing: accept it alone, for trials, or not at all".into()
             }

@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
+    Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
     column::{Names, Written, WrittenDomain, column, protections},
 };
 use crate::{
@@ -56,12 +56,6 @@ struct Defaults {
     protection: Option<Names>,
     master: Option<String>,
     domains: BTreeMap<String, WrittenDomain>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct Attestation {
-    accept: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -121,6 +115,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
         master,
         host_results: document.host_results == HostResults::Accept,
         evidence: evidence(&document.attestation.accept)?,
+        attestation: attestation(document.attestation, folder)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
         unverified_inputs: document
             .unverified_inputs
@@ -219,10 +214,22 @@ fn evidence(accept: &[String]) -> Result<Vec<EvidenceKind>, PolicyError> {
     if kinds.contains(&EvidenceKind::Simulated) && kinds.len() > 1 {
         return Err(PolicyError::SimulatedWithOthers);
     }
-    match kinds.iter().find(|kind| !kind.is_supported()) {
-        Some(kind) => Err(PolicyError::EvidenceNotYet(kind.name().to_string())),
-        None => Ok(kinds),
+    Ok(kinds)
+}
+
+/// Relative paths count from the policy's folder; a TPM has 24 PCRs.
+fn attestation(written: Attestation, folder: &Path) -> Result<Attestation, PolicyError> {
+    let is_pcr = |name: &String| {
+        let number = name.parse::<u8>().ok();
+        number.is_some_and(|number| number < 24 && number.to_string() == *name)
+    };
+    if let Some(other) = written.tpm.pcrs.keys().find(|name| !is_pcr(name)) {
+        return Err(PolicyError::NoPcr(other.clone()));
     }
+    Ok(Attestation {
+        collateral: written.collateral.map(|path| folder.join(path)),
+        ..written
+    })
 }
 
 fn refuse_twice(tables: &BTreeMap<String, TablePolicy>) -> Result<(), PolicyError> {

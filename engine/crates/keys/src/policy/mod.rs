@@ -3,6 +3,7 @@
 //! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
 //! empty list allows nothing.
 
+pub mod attestation;
 mod column;
 mod edit;
 mod error;
@@ -15,6 +16,7 @@ use std::{
 
 use crate::{LinkId, TableId, evidence::EvidenceKind, master::MasterUri};
 
+pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
 
@@ -34,6 +36,7 @@ pub struct Policy {
     master: String,
     host_results: bool,
     evidence: Vec<EvidenceKind>,
+    attestation: Attestation,
     trust_cluster_deploy_mode: bool,
     unverified_inputs: Vec<PathBuf>,
 }
@@ -172,6 +175,11 @@ impl Policy {
     /// The kinds of evidence that are accepted; maybe none.
     pub fn accepted_evidence(&self) -> &[EvidenceKind] {
         &self.evidence
+    }
+
+    /// What evidence must show, by kind.
+    pub fn attestation(&self) -> &Attestation {
+        &self.attestation
     }
 
     /// Whether the driver may run on the untrusted site, because the owner trusts that site.

@@ -124,7 +124,11 @@ fn refusals() {
         ("[tables.a]\npath = \"/x\"\n[tables.b]\npath = \"/x\"", "table_twice"),
         (twice.as_str(), "table_twice"),
         ("[attestation]\naccept = [\"none\"]", "unknown_evidence"),
-        ("[attestation]\naccept = [\"sgx\"]", "evidence_not_yet"),
+        ("[attestation.sgx]\nmrenclave = [\"abcd\"]", "policy_syntax"),
+        ("[attestation.sgx.tcb]\nstates = [\"Revoked\"]", "policy_syntax"),
+        ("[attestation.tpm.pcrs]\n24 = []", "no_pcr"),
+        ("[attestation.tpm.pcrs]\n07 = []", "no_pcr"),
+        ("[attestation.sev-snp]\nmeasurements = []", "policy_syntax"),
         (
             "[attestation]\naccept = [\"simulated\", \"tdx\"]",
             "simulated_with_others",

@@ -11,9 +11,7 @@ use super::{
 };
 use crate::{
     OwnerPublicKey,
-    evidence::{
-        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data, simulated,
-    },
+    evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, Issuer, PROTOCOL, VERSION, report_data},
     owner::{self, KeyPair},
 };
 
@@ -44,7 +42,7 @@ impl EngineKey {
 /// The attestations and releases of one engine.
 pub struct ReleaseReceiver {
     key: EngineKey,
-    kind: EvidenceKind,
+    issuer: Box<dyn Issuer>,
     owner: Option<OwnerPublicKey>,
     offers: VecDeque<Offer>,
     contexts: VecDeque<Context>,
@@ -63,18 +61,15 @@ struct Context {
 }
 
 impl ReleaseReceiver {
-    /// For an engine that makes evidence of `kind`.
-    pub fn new(key: EngineKey, kind: EvidenceKind) -> Result<Self, EvidenceError> {
-        if !kind.is_supported() {
-            return Err(EvidenceError::NoVerifier(kind));
-        }
-        Ok(Self {
+    /// For an engine whose evidence `issuer` makes.
+    pub fn new(key: EngineKey, issuer: Box<dyn Issuer>) -> Self {
+        Self {
             key,
-            kind,
+            issuer,
             owner: None,
             offers: VecDeque::new(),
             contexts: VecDeque::new(),
-        })
+        }
     }
 
     /// The engine's id in logs and messages.
@@ -103,14 +98,12 @@ impl ReleaseReceiver {
             return Err(EvidenceError::OtherOwner);
         }
         let engine_key = self.key.public();
-        let bound = report_data(self.kind, &engine_key, &owner, challenge, application);
-        let report = match self.kind {
-            EvidenceKind::Simulated => simulated::report(&bound),
-            kind => return Err(EvidenceError::NoVerifier(kind)),
-        };
+        let kind = self.issuer.kind();
+        let bound = report_data(kind, &engine_key, &owner, challenge, application);
+        let report = self.issuer.report(&bound)?;
         let evidence = Evidence {
             protocol: PROTOCOL,
-            kind: self.kind.name().to_string(),
+            kind: kind.name().to_string(),
             engine_key,
             report,
             engine_version: VERSION.to_string(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::{
-    AttestedEngine, Challenge, ColumnId, EvidenceKind, KekSet, OwnerKey, Policy, TableId, TableKey, attest,
+    AttestedEngine, Challenge, ColumnId, KekSet, NoTee, OwnerKey, Policy, Simulated, TableId, TableKey, attest,
     vectors::{Case, base, check, flipped},
 };
 
@@ -40,7 +40,7 @@ impl Place {
     /// The engine, and what the owner made of its evidence.
     fn meet(&self) -> (ReleaseReceiver, AttestedEngine) {
         let key = EngineKey::from_secret(Secret::from_bytes([self.engine; 32]));
-        let mut engine = ReleaseReceiver::new(key, EvidenceKind::Simulated).unwrap();
+        let mut engine = ReleaseReceiver::new(key, Box::new(Simulated));
         let attested = again(&mut engine, self);
         (engine, attested)
     }
@@ -51,7 +51,7 @@ fn again(engine: &mut ReleaseReceiver, place: &Place) -> AttestedEngine {
     let owner = place.owner().public();
     let evidence = engine.attest(PROTOCOL, owner, &challenge, &place.application).unwrap();
     let policy = Policy::parse("[attestation]\naccept = [\"simulated\"]", std::path::Path::new("p")).unwrap();
-    attest(&policy, &owner, challenge, &place.application, &evidence).unwrap()
+    attest(&policy, &owner, challenge, &place.application, &evidence, &NoTee).unwrap()
 }
 
 fn payload() -> ReleasePayload {
@@ -230,7 +230,7 @@ fn only_the_owner_of_the_evidence_can_release() {
 fn an_engine_that_was_never_asked_opens_nothing() {
     let (_, attested) = here().meet();
     let key = EngineKey::from_secret(Secret::from_bytes([1; 32]));
-    let mut engine = ReleaseReceiver::new(key, EvidenceKind::Simulated).unwrap();
+    let mut engine = ReleaseReceiver::new(key, Box::new(Simulated));
     let release = sender(&attested, &here()).release(&payload()).unwrap();
     assert_eq!(engine.open(&release).err(), Some(ReleaseError::Unauthentic));
 }

@@ -84,7 +84,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       Seq(
         "--memory", conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY),
         "--spill-dir", spill.toString,
-        "--evidence", conf.get(CofferConf.ENGINE_EVIDENCE, "simulated"),
+        "--evidence", conf.get(CofferConf.ENGINE_EVIDENCE, "auto"),
         "--lifeline", "stdin")
     }
   }

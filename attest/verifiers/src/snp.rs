@@ -1,0 +1,128 @@
+//! SEV-SNP: an attestation report of 1,184 bytes, and behind it, if the host gave them, the chip's certificates.
+//!
+//! The report is signed by a key of the chip, the VCEK, whose certificate AMD signed for this chip and these versions of firmware.
+//! It comes with the report, or is in the policy's folder as `vcek-CHIP-TCB.der`, both in hexadecimal digits as they are in the
+//! report. Roots for Milan, Genoa and Turin are built in. A report under a VLEK, a cloud's own key, is refused. AMD's names and
+//! layouts: SEV Secure Nested Paging Firmware ABI (56860), VCEK Certificate and KDS Interface (57230).
+
+mod certificate;
+
+use coffer_keys::{
+    Attestation, Checks,
+    policy::attestation::{Hex, SnpTcb},
+};
+use sev::{
+    certs::snp::Verifiable,
+    firmware::{guest::AttestationReport, host::TcbVersion},
+    parser::ByteParser,
+};
+
+use crate::allowed;
+
+const LENGTH: usize = 1184;
+
+pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], now: u64, checks: &mut Checks) {
+    let Some((raw, table)) = evidence.split_at_checked(LENGTH) else {
+        checks.note("form", false, "too short for a report");
+        return;
+    };
+    // The parser reads four bytes to find the version, and refuses those that it does not know.
+    let report = match AttestationReport::from_bytes(raw) {
+        Ok(report) => report,
+        Err(_) => {
+            checks.note("form", false, "not a report");
+            return;
+        }
+    };
+    // What is signed is what was parsed, written again: a byte that parsing drops would else be nobody's.
+    if !report.to_bytes().is_ok_and(|again| again.as_slice() == raw) {
+        checks.note("form", false, "a report with bytes in reserved places");
+        return;
+    }
+    checks.note("form", true, format!("report of version {}", report.version));
+    match certificate::find(policy, raw, table, &report, now) {
+        Ok(found) => {
+            checks.note("certificate", true, format!("of this chip, {}", found.product));
+            let signed = report.key_info.signing_key() == 0 && (&found.vcek, &report).verify().is_ok();
+            checks.note(
+                "signature",
+                signed,
+                if signed { "by the chip" } else { "not by the chip" },
+            );
+        }
+        Err(why) => {
+            checks.note("certificate", false, why);
+        }
+    }
+    let pins = &policy.sev_snp;
+    tcb(pins.min_tcb.as_ref(), &report, checks);
+    let debug = report.policy.debug_allowed();
+    checks.note(
+        "debug",
+        !debug,
+        if debug {
+            "on: the host can read the machine"
+        } else {
+            "off"
+        },
+    );
+    guest_policy(pins.forbid_smt, &report, checks);
+    checks.note(
+        "vmpl",
+        report.vmpl <= pins.max_vmpl,
+        format!("{}, at most {}", report.vmpl, pins.max_vmpl),
+    );
+    allowed::one_of(checks, "measurement", &report.measurement, &pins.measurement);
+    let zeros = vec![Hex([0; 32])];
+    allowed::one_of(
+        checks,
+        "host_data",
+        &report.host_data,
+        pins.host_data.as_ref().unwrap_or(&zeros),
+    );
+    allowed::report_data(checks, &report.report_data, expected);
+}
+
+/// The versions under which the report was signed, those that firmware cannot go below, and those at launch.
+fn tcb(least: Option<&SnpTcb>, report: &AttestationReport, checks: &mut Checks) {
+    let Some(least) = least else {
+        checks.note("tcb", false, "the policy has no min_tcb, so none is accepted");
+        return;
+    };
+    let enough = |found: &TcbVersion| {
+        found.bootloader >= least.bootloader
+            && found.tee >= least.tee
+            && found.snp >= least.snp
+            && found.microcode >= least.microcode
+            && found.fmc.unwrap_or_default() >= least.fmc
+    };
+    let found = &report.reported_tcb;
+    let passed = enough(found) && enough(&report.committed_tcb) && enough(&report.launch_tcb);
+    let words = format!(
+        "boot loader {}, TEE {}, SNP {}, microcode {}{}",
+        found.bootloader,
+        found.tee,
+        found.snp,
+        found.microcode,
+        if passed {
+            ""
+        } else {
+            "; these, those at launch or the committed ones are too old"
+        },
+    );
+    checks.note("tcb", passed, words);
+}
+
+/// What the host may do with the machine.
+fn guest_policy(forbid_smt: bool, report: &AttestationReport, checks: &mut Checks) {
+    let policy = &report.policy;
+    let mut wrong = Vec::new();
+    if policy.migrate_ma_allowed() {
+        wrong.push("a migration agent may move it");
+    }
+    if forbid_smt && policy.smt_allowed() {
+        wrong.push("simultaneous multithreading is allowed");
+    }
+    let found = format!("{:#x} {}", u64::from(*policy), wrong.join(", "));
+    checks.note("policy", wrong.is_empty(), found.trim_end());
+}

@@ -414,7 +414,7 @@ fn no_cut_report_passes() {
             cut.report.truncate(length);
             assert!(!cut.passes(), "{} of {length} bytes", case.kind);
         }
-        assert!(case.but(|case| case.report.push(1)).len() + usize::from(case.kind == EvidenceKind::SevSnp) > 0);
+        assert!(!case.but(|case| case.report.push(1)).is_empty());
     }
 }
 

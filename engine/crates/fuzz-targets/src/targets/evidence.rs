@@ -3,8 +3,7 @@
 use std::{path::Path, sync::LazyLock};
 
 use coffer_keys::{
-    Challenge, EngineKey, EnginePublicKey, Evidence, EvidenceKind, NoTee, OwnerPublicKey, Policy, ReleaseReceiver,
-    attest,
+    Challenge, EngineKey, EnginePublicKey, Evidence, NoTee, OwnerPublicKey, Policy, ReleaseReceiver, Simulated, attest,
 };
 use coffer_proto::wire::EngineEvidence;
 use prost::Message;

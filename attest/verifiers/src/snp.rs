@@ -20,6 +20,8 @@ use sev::{
 use crate::allowed;
 
 const LENGTH: usize = 1184;
+/// Both numbers of the signature have 72 bytes, least significant first, of which P-384 needs 48.
+const SIGNATURE_ENDS: [std::ops::Range<usize>; 2] = [0x2d0..0x2e8, 0x318..0x330];
 
 pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], now: u64, checks: &mut Checks) {
     let Some((raw, table)) = evidence.split_at_checked(LENGTH) else {
@@ -35,7 +37,9 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
         }
     };
     // What is signed is what was parsed, written again: a byte that parsing drops would else be nobody's.
-    if !report.to_bytes().is_ok_and(|again| again.as_slice() == raw) {
+    let written_again = report.to_bytes().is_ok_and(|again| again.as_slice() == raw);
+    let zeros = |range| raw.get(range).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    if !written_again || !SIGNATURE_ENDS.into_iter().all(zeros) {
         checks.note("form", false, "a report with bytes in reserved places");
         return;
     }

@@ -55,7 +55,12 @@ fn seeds() -> Vec<Seed> {
             changed("protection = \"tee\"", "protection = [\"ore\", \"plain\"]"),
         ),
         seed("evidence_unknown", changed("simulated", "emulated")),
-        seed("evidence_not_supported", changed("simulated", "sgx")),
+        seed("evidence_of_a_tee", changed("simulated", "sgx")),
+        seed("pcr_unknown", format!("{TEXT}[attestation.tpm.pcrs]\n24 = []\n")),
+        seed(
+            "measurement_short",
+            format!("{TEXT}[attestation.sgx]\nmrenclave = [\"ab\"]\n"),
+        ),
         seed(
             "evidence_of_two_kinds",
             changed("\"simulated\"", "\"simulated\", \"sgx\""),

@@ -38,7 +38,7 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
     };
     // What is signed is what was parsed, written again: a byte that parsing drops would else be nobody's.
     let written_again = report.to_bytes().is_ok_and(|again| again.as_slice() == raw);
-    let zeros = |range| raw.get(range).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    let zeros = |range: std::ops::Range<usize>| raw.get(range).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
     if !written_again || !SIGNATURE_ENDS.into_iter().all(zeros) {
         checks.note("form", false, "a report with bytes in reserved places");
         return;

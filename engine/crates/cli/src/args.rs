@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::keys::args::Keys;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
@@ -69,7 +71,7 @@ pub(crate) enum Command {
     Decrypt(Decrypt),
     /// Show what a sealed table is; without a passphrase, what needs no key
     Inspect(Inspect),
-    /// Masters, tables, and keys for other readers
+    /// The life of keys: masters, rewrapping, zones, recovery, and keys for other readers
     Keys(Keys),
     /// Check a sealed table: manifest, register and every file; or an engine: what it proves of itself
     Verify(Verify),
@@ -167,53 +169,6 @@ pub(crate) struct Inspect {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Args)]
-pub(crate) struct Keys {
-    #[command(subcommand)]
-    pub(crate) command: KeysCommand,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum KeysCommand {
-    /// Show the masters of the keyring, and the tables and links of the register
-    List {
-        /// Report as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these columns, for ever
-    ExportKeks {
-        /// The table's name or folder
-        #[arg(long, value_name = "NAME")]
-        table: String,
-        /// These columns only [default: all]
-        #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
-        columns: Vec<String>,
-        /// Write here instead of stdout; only its owner can read the file
-        #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-    /// Put the keyring under another passphrase
-    Passwd {
-        /// File that holds the new passphrase [default: $COFFER_NEW_PASSPHRASE, else a prompt]
-        #[arg(long, value_name = "FILE")]
-        new_passphrase_file: Option<PathBuf>,
-    },
-    /// Draw a new master
-    AddMaster {
-        /// Its name
-        name: String,
-    },
-    /// Forget a table, and with it the key that opens its files
-    Forget {
-        /// The table's name
-        table: String,
-        /// Do it though its files can then never be read again
-        #[arg(long)]
-        yes: bool,
-    },
 }
 
 #[derive(Args)]

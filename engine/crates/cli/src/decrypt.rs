@@ -28,6 +28,11 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if args.dst != Path::new("-") && args.dst.symlink_metadata().is_ok() {
         return Err(Failure::usage(format!("{} exists already", args.dst.display())));
     }
+    // A single file is opened without a home too, and then there is no zone.
+    let homeless = args.kek_file.is_some() && !site.home()?.policy().exists();
+    if args.dst != Path::new("-") && !homeless {
+        site.policy()?.check_plain(&args.dst)?;
+    }
     if let Some(kek_file) = &args.kek_file {
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;
         let schema = Arc::clone(reader.schema());

@@ -52,6 +52,11 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
             old.entry(&file.path).or_insert(manifest.version);
         }
     }
+    for manifest in older.iter().chain([table.manifest()]) {
+        for path in &manifest.retired {
+            old.entry(path).or_insert(manifest.version.saturating_sub(1));
+        }
+    }
     let mut found = Beside::default();
     for path in walk(table.folder())? {
         let text = path.to_str();

@@ -220,6 +220,27 @@ pub enum Error {
         /// That the register has; 0: there is no table any more.
         newest: u64,
     },
+    /// A wrapped key that others changed each time that it was to be changed.
+    #[error("the key of `{0}` was rewrapped by others each time")]
+    RewrapRaced(String),
+    /// A version that was to have the same rows as the one before.
+    #[error("{got} rows were written of the table's {want}")]
+    RowsLost {
+        /// Of the version before.
+        want: u64,
+        /// Written.
+        got: u64,
+    },
+    /// A master that is needed cannot be destroyed.
+    #[error("the master key {master:?} is needed by {}", needed(tables, links))]
+    MasterNeeded {
+        /// The master.
+        master: String,
+        /// Tables whose keys it wrapped.
+        tables: Vec<String>,
+        /// Links whose keys it wrapped.
+        links: Vec<String>,
+    },
     /// A table that is being written cannot be cleared away.
     #[error("the table `{0}` is being written by a running program")]
     BeingWritten(String),
@@ -501,6 +522,9 @@ impl Error {
             Error::RegisterAltered(_) | Error::RegisterContent(_) => "restore the register from a backup",
             Error::VersionTaken(_) => "look at what put it there; coffer verify names it",
             Error::Conflict { .. } => "nothing was written; run it again",
+            Error::RewrapRaced(_) => "run it again; nothing is lost",
+            Error::MasterNeeded { .. } => "move them to another master first, with coffer keys rewrap --to",
+            Error::RowsLost { .. } => "nothing was published, and the table is as it was; run it again",
             Error::BeingWritten(_) => "wait for it to end, then clean again",
             Error::StillThere(_) => "delete its folder, or keep the table",
             Error::ProtectionChanged { .. } => {
@@ -519,6 +543,13 @@ impl Error {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
     }
+}
+
+/// "the tables `a`, `b` and the links `c`"
+fn needed(tables: &[String], links: &[String]) -> String {
+    let list = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} `{}`", names.join("`, `")));
+    let lists = [list("the tables", tables), list("the links", links)];
+    lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 impl From<coffer_keys::MasterError> for Error {

@@ -22,6 +22,7 @@
 
 pub mod clean;
 pub mod convert;
+mod destroy;
 mod disk;
 mod error;
 pub mod footer;
@@ -35,7 +36,9 @@ pub mod plain;
 pub mod pme;
 mod publish;
 mod read;
+mod reencrypt;
 mod register;
+mod rewrap;
 mod spark_type;
 pub mod stored;
 pub mod verify;
@@ -52,7 +55,9 @@ pub use partition::{PartitionValue, can_partition, partition_value};
 pub use plain::{PlainFile, PlainPin, PlainTable};
 pub use pme::{KekRetriever, KeyMaterial};
 pub use read::{FileReader, open_foreign};
-pub use register::{LinkRecord, Register, TableRecord, Version};
+pub use reencrypt::Reencryption;
+pub use register::{HeldKey, LinkRecord, Register, TableRecord, Version};
+pub use rewrap::{RewrapOptions, Rewrapped, Wrapping, rewrap};
 pub use spark_type::{SparkType, UnsupportedType, parse_ddl};
 pub use stored::{Codec, Form, LinkKeys, StoredColumn};
 pub use write::{Change, NewColumns, TableWrite};

@@ -171,6 +171,16 @@ pub struct Manifest {
     pub(crate) last_column_id: u32,
     /// In the order of their rows.
     pub files: Vec<FilePin>,
+    /// The version before is under another key of the table, which this one's readers do not have.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) rekeyed: bool,
+    /// Of such a version: the files of those before, for who clears them away. Nobody reads them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) retired: Vec<String>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn is_zero(value: &u32) -> bool {
@@ -338,6 +348,9 @@ impl Manifest {
             if file.chunks.len() != groups || file.chunks.iter().any(|group| group.len() != clear) {
                 return malformed("a file has not one digest for each column chunk in clear");
             }
+        }
+        if self.retired.iter().any(|path| paths.contains(path.as_str())) {
+            return malformed("a file is retired and in use");
         }
         Ok(self)
     }

@@ -188,7 +188,7 @@ impl VerifiedManifest {
         Ok(older.saturating_add(1))
     }
 
-    /// The versions before this one, newest first, as far back as manifests are kept; each is the one that its child names.
+    /// The versions before this one, newest first, as far back as manifests are kept and have this version's key; each is the one that its child names.
     pub(crate) fn older(&self) -> Result<Vec<Manifest>, Error> {
         let mut older: Vec<Manifest> = Vec::new();
         loop {
@@ -209,6 +209,10 @@ impl VerifiedManifest {
             };
             if Digest::of(&bytes) != parent_hash {
                 return Err(broken(parent));
+            }
+            // It follows, and is under a key that is not at hand.
+            if child.rekeyed {
+                return Ok(older);
             }
             let manifest = Manifest::open(&bytes, &self.key)?;
             if manifest.table != child.table || manifest.version != parent {
@@ -271,8 +275,9 @@ fn open_record(
             got: record.id,
         });
     }
-    let key = Arc::new(record.unwrap_key(vault)?);
+    // First: a version that is being published may have a key of its own.
     let record = roll_forward(register, record, &folder)?;
+    let key = Arc::new(record.unwrap_key(vault)?);
     let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
         return Err(Error::Unfinished(record.name));
     };

@@ -27,6 +27,19 @@ pub(crate) fn publish(write: &TableWrite, files: Vec<FilePin>, placing: &mut boo
     publish_to(write, files, placing, |_| Ok(()))
 }
 
+/// The same, after `check` said under the register's lock that the write's new key opens.
+pub(crate) fn publish_checked(
+    write: &TableWrite,
+    files: Vec<FilePin>,
+    placing: &mut bool,
+    check: impl Fn() -> Result<(), Error>,
+) -> Result<VerifiedManifest, Error> {
+    publish_to(write, files, placing, |step| match step {
+        Step::Pending => check(),
+        _ => Ok(()),
+    })
+}
+
 fn publish_to(
     write: &TableWrite,
     new: Vec<FilePin>,
@@ -44,10 +57,13 @@ fn publish_to(
         partition_columns: write.partition_columns.clone(),
         last_column_id: write.last_column_id,
         files: write.files(new),
+        rekeyed: write.new_key.is_some(),
+        retired: write.retired.clone(),
     }
     .check()?;
     check_sums(&manifest)?;
-    let bytes = manifest.seal(&write.record.master, &write.key)?;
+    let master = write.new_key.as_ref().map_or(&write.record.master, |key| &key.master);
+    let bytes = manifest.seal(master, &write.key)?;
     let version = Version {
         version: manifest.version,
         hash: Some(Digest::of(&bytes)),
@@ -56,7 +72,7 @@ fn publish_to(
 
     let mut register = write.register.lock()?;
     settle(&mut register, write, folder)?;
-    register.change(write.table(), |record| record.pending = Some(version))?;
+    register.change(write.table(), |record| record.pend(version, write.new_key.as_ref()))?;
     reached(Step::Pending)?;
     let manifests = folder.join(MANIFEST_FOLDER);
     fs::create_dir_all(&manifests).map_err(Error::io("create", &manifests))?;
@@ -67,10 +83,7 @@ fn publish_to(
         return Err(Error::VersionTaken(manifest.version));
     }
     reached(Step::InPlace)?;
-    let record = register.change(write.table(), |record| {
-        record.committed = Some(version);
-        record.pending = None;
-    })?;
+    let record = register.change(write.table(), |record| record.settle(true))?;
     reached(Step::Committed)?;
     Ok(VerifiedManifest::new(
         manifest,

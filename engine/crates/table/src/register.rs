@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, Vault, WrappedKey};
+use coffer_keys::{Home, KeyContext, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, Vault, WrappedKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -51,6 +51,17 @@ pub struct TableRecord {
     pub committed: Option<Version>,
     /// A version that is being written or published.
     pub pending: Option<Version>,
+    /// The key of the pending version, where that is another than the table's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pending_key: Option<PendingKey>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PendingKey {
+    master: String,
+    #[serde(with = "hex_bytes")]
+    wrapped_key: Vec<u8>,
 }
 
 impl TableRecord {
@@ -64,7 +75,38 @@ impl TableRecord {
             wrapped_key: wrapped.bytes,
             committed: None,
             pending: Some(Version { version: 1, hash: None }),
+            pending_key: None,
         }
+    }
+
+    /// A version is being published; `key`: under a key of its own.
+    pub(crate) fn pend(&mut self, version: Version, key: Option<&WrappedKey>) {
+        self.pending = Some(version);
+        self.pending_key = key.map(|key| PendingKey {
+            master: key.master.clone(),
+            wrapped_key: key.bytes.clone(),
+        });
+    }
+
+    /// The pending version came about, with its key; or it did not.
+    pub(crate) fn settle(&mut self, published: bool) {
+        let (version, key) = (self.pending.take(), self.pending_key.take());
+        if !published {
+            return;
+        }
+        self.committed = version;
+        if let Some(key) = key {
+            self.master = key.master;
+            self.wrapped_key = key.wrapped_key;
+        }
+    }
+
+    /// The wrapped key of a version that is being published under a key of its own.
+    pub(crate) fn pending_wrapped(&self) -> Option<WrappedKey> {
+        self.pending_key.as_ref().map(|key| WrappedKey {
+            master: key.master.clone(),
+            bytes: key.wrapped_key.clone(),
+        })
     }
 
     /// The table's key, wrapped.
@@ -119,6 +161,45 @@ struct Content {
     tables: BTreeMap<String, TableRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     links: BTreeMap<String, LinkRecord>,
+}
+
+/// A wrapped key of the register, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldKey {
+    /// The table or link.
+    pub context: KeyContext,
+    /// Its name.
+    pub name: String,
+    /// Of a table: where it is.
+    pub path: Option<PathBuf>,
+    /// The key.
+    pub wrapped: WrappedKey,
+    /// It is that of a version that is being published.
+    pub pending: bool,
+}
+
+impl Content {
+    fn held_keys(&self) -> Vec<HeldKey> {
+        let held = |context, name: &String, path: Option<&PathBuf>, wrapped, pending| HeldKey {
+            context,
+            name: name.clone(),
+            path: path.cloned(),
+            wrapped,
+            pending,
+        };
+        let mut keys = Vec::new();
+        for table in self.tables.values() {
+            let context = KeyContext::Table(table.id);
+            keys.push(held(context, &table.name, Some(&table.path), table.wrapped(), false));
+            let pending = table.pending_wrapped();
+            keys.extend(pending.map(|wrapped| held(context, &table.name, Some(&table.path), wrapped, true)));
+        }
+        for link in self.links.values() {
+            keys.push(held(KeyContext::Link(link.id), &link.name, None, link.wrapped(), false));
+        }
+        keys.sort_by(|a, b| a.name.cmp(&b.name));
+        keys
+    }
 }
 
 /// A link's id as hex text.
@@ -177,9 +258,11 @@ impl Register {
         Ok(self.load()?.tables.into_values().find(|table| table.path == path))
     }
 
-    /// Enters a new table; its name must be free.
-    pub(crate) fn insert(&self, record: TableRecord) -> Result<(), Error> {
+    /// Enters a new table; its name must be free. Its master may have been destroyed since it wrapped the key: that is looked at
+    /// here, where nobody else can.
+    pub(crate) fn insert(&self, vault: &Vault, record: TableRecord) -> Result<(), Error> {
         let mut locked = self.lock()?;
+        vault.check_by_keyring(&KeyContext::Table(record.id), &record.wrapped())?;
         let tables = &mut locked.content.tables;
         if tables.values().any(|table| table.name == record.name) {
             return Err(Error::NameTaken(record.name));
@@ -207,9 +290,8 @@ impl Register {
     /// before, since a KMS may be slow, and the register is locked here.
     pub(crate) fn link(
         &self,
-        name: &str,
-        form: &str,
-        shape: &str,
+        vault: &Vault,
+        (name, form, shape): (&str, &str, &str),
         fresh: Option<(LinkId, WrappedKey)>,
     ) -> Result<LinkRecord, Error> {
         let mut locked = self.lock()?;
@@ -219,6 +301,7 @@ impl Register {
             Some(id) => id,
             None => {
                 let (id, wrapped) = fresh.ok_or_else(|| Error::RegisterContent(format!("the link {name} is gone")))?;
+                vault.check_by_keyring(&KeyContext::Link(id), &wrapped)?;
                 let record = LinkRecord {
                     id,
                     name: name.to_owned(),
@@ -258,6 +341,11 @@ impl Register {
             keys.insert(id, record.unwrap_key(vault)?);
         }
         Ok(keys)
+    }
+
+    /// The wrapped keys of all tables and links, by name.
+    pub fn held_keys(&self) -> Result<Vec<HeldKey>, Error> {
+        Ok(self.load()?.held_keys())
     }
 
     /// Forgets a table, and with it the key that opens its files.
@@ -316,21 +404,43 @@ impl Locked<'_> {
     /// A manifest that was put in place but not committed counts, if it is the very one: all before it was done. Else what
     /// was pending died with its process, which alone could have put it there.
     pub(crate) fn roll_forward(&mut self, id: TableId, folder: &Path) -> Result<(), Error> {
-        let Some((pending, Some(hash))) = self.record(id)?.pending.map(|pending| (pending, pending.hash)) else {
+        let pending = self.record(id)?.pending;
+        let Some((pending, hash)) = pending.and_then(|pending| Some((pending, pending.hash?))) else {
             return Ok(());
         };
         let path = folder.join(MANIFEST_FOLDER).join(manifest_name(pending.version));
         let published = disk::read(&path, MANIFEST_LIMIT)?.is_some_and(|bytes| Digest::of(&bytes) == hash);
-        self.change(id, |record| {
-            if published {
-                record.committed = Some(pending);
-            }
-            record.pending = None;
-        })
-        .map(|_| ())
+        self.change(id, |record| record.settle(published)).map(|_| ())
     }
 
-    fn store(&mut self) -> Result<(), Error> {
+    /// The wrapped keys of all tables and links.
+    pub(crate) fn held_keys(&self) -> Vec<HeldKey> {
+        self.content.held_keys()
+    }
+
+    /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored with the next
+    /// [`Locked::store`].
+    pub(crate) fn swap_key(&mut self, context: &KeyContext, old: &WrappedKey, new: &WrappedKey) -> bool {
+        let place = match context {
+            KeyContext::Table(id) => {
+                let record = self.content.tables.get_mut(&id.to_string());
+                record.map(|record| (&mut record.master, &mut record.wrapped_key))
+            }
+            KeyContext::Link(id) => {
+                let record = self.content.links.get_mut(&id.to_string());
+                record.map(|record| (&mut record.master, &mut record.wrapped_key))
+            }
+        };
+        let Some((master, bytes)) = place.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
+        else {
+            return false;
+        };
+        master.clone_from(&new.master);
+        bytes.clone_from(&new.bytes);
+        true
+    }
+
+    pub(crate) fn store(&mut self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.content).map_err(|error| Error::RegisterContent(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&self.register.key.seal(&text)?);

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault};
+use coffer_keys::{Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault, WrappedKey};
 
 use crate::{
     Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
@@ -59,7 +59,11 @@ pub struct TableWrite {
     pub(crate) register: Register,
     pub(crate) record: TableRecord,
     pub(crate) key: Arc<TableKey>,
-    keks: Arc<KekSet>,
+    pub(crate) keks: Arc<KekSet>,
+    /// The key, wrapped, where it is another than the parent's.
+    pub(crate) new_key: Option<WrappedKey>,
+    /// Files of versions under another key.
+    pub(crate) retired: Vec<String>,
     pub(crate) columns: Vec<Column>,
     pub(crate) stored: Vec<StoredColumn>,
     pub(crate) links: Arc<LinkKeys>,
@@ -90,6 +94,7 @@ impl TableWrite {
     ) -> Result<Self, Error> {
         Policy::check_name(name)?;
         let rules = rules(policy, name);
+        let master = policy.master_at(&rules, folder)?;
         let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
         let register = Register::of(home, vault.keyring());
         if let Some(known) = register.by_name(name)? {
@@ -114,17 +119,19 @@ impl TableWrite {
             last,
             (&register, vault, policy),
         )?;
-        let wrapped = vault.wrap(rules.master(), &key)?;
+        let wrapped = vault.wrap(&master, &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
         let path = empty_folder(folder)?;
         let keks = keks(&key, &columns, &layout.stored)?;
         let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
-        register.insert(record.clone())?;
+        register.insert(vault, record.clone())?;
         Ok(Self {
             register,
             record,
             key: Arc::new(key),
             keks: Arc::new(keks),
+            new_key: None,
+            retired: Vec::new(),
             last_column_id: layout.last,
             columns,
             stored: layout.stored,
@@ -178,6 +185,8 @@ impl TableWrite {
         Ok(Self {
             register,
             keks: Arc::new(keks(&key, &columns, &layout.stored)?),
+            new_key: None,
+            retired: Vec::new(),
             last_column_id: layout.last,
             columns,
             stored: layout.stored,
@@ -287,6 +296,11 @@ impl TableWrite {
     pub fn remove_strays(folder: &Path, id: WriteId, published: &Manifest) -> Result<Vec<PathBuf>, Error> {
         let keep = published.files.iter().map(|file| file.path.as_str()).collect();
         clean::remove_written(folder, id, &keep)
+    }
+
+    /// Rows of the version that it follows.
+    pub(crate) fn parent_rows(&self) -> u64 {
+        self.parent.as_ref().map_or(0, |parent| parent.manifest.rows())
     }
 
     /// All files of the version, given those that are new.
@@ -448,7 +462,7 @@ fn last_id(columns: &[Column]) -> u32 {
     columns.iter().map(|column| column.id).max().unwrap_or(0)
 }
 
-fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) -> Result<KekSet, Error> {
+pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) -> Result<KekSet, Error> {
     let mut keks = KekSet::new();
     keks.insert(key.footer_kek()?);
     for column in columns {

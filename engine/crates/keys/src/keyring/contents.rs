@@ -1,68 +1,35 @@
 //! What a keyring holds, in memory and as the bytes that are sealed.
 //!
 //! ```text
-//! owner's private key 32 ‖ register's key 32 ‖ masters u32 LE ‖ for each, by name:
-//! name (length u32 LE, bytes) ‖ created u64 LE ‖ key 32
+//! owner's private key 32 ‖ register's key 32 ‖ masters
+//! masters: count u32 LE ‖ for each, by name:
+//!   name (length u32 LE, bytes) ‖ created u64 LE ‖ state u8 ‖ next version u32 LE ‖ versions u32 LE ‖ for each, ascending:
+//!     version u32 LE ‖ created u64 LE ‖ key 32
 //! ```
+//! Files of format 1 held masters without state and versions: `name ‖ created ‖ key`, each of which is version 1.
 
-use std::{
-    collections::BTreeMap,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::BTreeMap;
 
-use coffer_sealing::{DerivationKey, Error as SealingError, Secret};
+use coffer_sealing::{Error as SealingError, Secret};
 use zeroize::Zeroizing;
 
-use super::{KeyringError, MasterInfo};
+use super::{
+    KeyringError,
+    master::{Master, MasterStatus, MasterVersion},
+};
 use crate::{
     OwnerKey,
     codec::{Malformed, Reader, Writer},
-    table_key::check_value,
 };
 
 const MAX_NAME: usize = 64;
+const VERSION_LEN: usize = 4 + 8 + 32;
 
+#[derive(Clone)]
 pub(super) struct Contents {
     pub(super) owner: OwnerKey,
     pub(super) register: Secret<32>,
     pub(super) masters: BTreeMap<String, Master>,
-}
-
-pub(super) struct Master {
-    created: u64,
-    secret: Secret<32>,
-}
-
-impl Master {
-    pub(super) fn generate() -> Result<Self, SealingError> {
-        // A clock before 1970 is shown as 1970: the time is for people only.
-        let created = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |passed| passed.as_secs());
-        Ok(Self {
-            created,
-            secret: Secret::generate()?,
-        })
-    }
-
-    #[cfg(test)]
-    pub(super) fn from_secret(secret: Secret<32>) -> Self {
-        Self { created: 0, secret }
-    }
-
-    pub(super) fn root(&self) -> DerivationKey {
-        DerivationKey::new("master", &self.secret)
-    }
-
-    pub(super) fn info(&self, name: &str) -> Result<MasterInfo, KeyringError> {
-        let check = check_value(&self.root(), b"fingerprint")?;
-        let fingerprint = hex::encode(check.first_chunk::<8>().ok_or(SealingError::Crypto)?);
-        Ok(MasterInfo {
-            name: name.to_string(),
-            fingerprint,
-            created: self.created,
-        })
-    }
 }
 
 impl Contents {
@@ -75,42 +42,96 @@ impl Contents {
     }
 
     pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
-        let mut writer = Writer::with_capacity(68 + self.masters.len() * (4 + MAX_NAME + 8 + 32));
+        let mut writer = Writer::with_capacity(64 + masters_capacity(&self.masters));
         writer
             .raw(self.owner.pair().secret.expose())
             .raw(self.register.expose());
-        writer.u32(u32::try_from(self.masters.len()).unwrap_or(u32::MAX));
-        for (name, master) in &self.masters {
-            writer
-                .string(name.as_bytes())
-                .u64(master.created)
-                .raw(master.secret.expose());
-        }
+        encode_masters(&mut writer, &self.masters);
         writer.finish()
     }
 
+    /// Of the newest format.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(bytes);
-        let owner = OwnerKey::from_secret(secret(&mut reader)?).map_err(|_| Malformed)?;
-        let register = secret(&mut reader)?;
-        let mut masters = BTreeMap::new();
-        for _ in 0..reader.u32()? {
-            let name = reader.text()?.to_string();
-            let master = Master {
-                created: reader.u64()?,
-                secret: secret(&mut reader)?,
-            };
-            if masters.insert(name, master).is_some() {
-                return Err(Malformed);
-            }
-        }
-        reader.end()?;
-        Ok(Self {
-            owner,
-            register,
-            masters,
-        })
+        Self::decode_with(bytes, decode_masters)
     }
+
+    /// Of format 1.
+    pub(super) fn decode_first(bytes: &[u8]) -> Result<Self, Malformed> {
+        Self::decode_with(bytes, decode_first_masters)
+    }
+
+    fn decode_with(
+        bytes: &[u8],
+        masters: fn(&mut Reader<'_>) -> Result<BTreeMap<String, Master>, Malformed>,
+    ) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let contents = Self {
+            owner: OwnerKey::from_secret(secret(&mut reader)?).map_err(|_| Malformed)?,
+            register: secret(&mut reader)?,
+            masters: masters(&mut reader)?,
+        };
+        reader.end()?;
+        Ok(contents)
+    }
+}
+
+/// Room for all of it at once, so that no grown-out-of copy is left in memory.
+pub(super) fn masters_capacity(masters: &BTreeMap<String, Master>) -> usize {
+    let one = |master: &Master| 4 + MAX_NAME + 8 + 1 + 4 + 4 + master.versions().len() * VERSION_LEN;
+    4 + masters.values().map(one).sum::<usize>()
+}
+
+pub(super) fn encode_masters(writer: &mut Writer, masters: &BTreeMap<String, Master>) {
+    writer.u32(u32::try_from(masters.len()).unwrap_or(u32::MAX));
+    for (name, master) in masters {
+        writer
+            .string(name.as_bytes())
+            .u64(master.created())
+            .raw(&[master.status().byte()])
+            .u32(master.next_version())
+            .u32(u32::try_from(master.versions().len()).unwrap_or(u32::MAX));
+        for version in master.versions() {
+            writer
+                .u32(version.number)
+                .u64(version.created)
+                .raw(version.secret().expose());
+        }
+    }
+}
+
+pub(super) fn decode_masters(reader: &mut Reader<'_>) -> Result<BTreeMap<String, Master>, Malformed> {
+    let mut masters = BTreeMap::new();
+    for _ in 0..reader.u32()? {
+        let name = reader.text()?.to_string();
+        check_name(&name).map_err(|_| Malformed)?;
+        let created = reader.u64()?;
+        let [state] = reader.array()?;
+        let state = MasterStatus::from_byte(state).ok_or(Malformed)?;
+        let next = reader.u32()?;
+        let mut versions = Vec::new();
+        for _ in 0..reader.u32()? {
+            versions.push(MasterVersion::new(reader.u32()?, reader.u64()?, secret(reader)?));
+        }
+        let master = Master::from_parts(created, state, next, versions).ok_or(Malformed)?;
+        if masters.insert(name, master).is_some() {
+            return Err(Malformed);
+        }
+    }
+    Ok(masters)
+}
+
+fn decode_first_masters(reader: &mut Reader<'_>) -> Result<BTreeMap<String, Master>, Malformed> {
+    let mut masters = BTreeMap::new();
+    for _ in 0..reader.u32()? {
+        let name = reader.text()?.to_string();
+        let created = reader.u64()?;
+        let only = MasterVersion::new(1, created, secret(reader)?);
+        let master = Master::from_parts(created, MasterStatus::Enabled, 2, vec![only]).ok_or(Malformed)?;
+        if masters.insert(name, master).is_some() {
+            return Err(Malformed);
+        }
+    }
+    Ok(masters)
 }
 
 fn secret(reader: &mut Reader<'_>) -> Result<Secret<32>, Malformed> {

@@ -65,6 +65,50 @@ pub enum KeyringError {
         /// Those that exist.
         known: Vec<String>,
     },
+    /// A master that was disabled.
+    #[error("the master key {0:?} is disabled")]
+    Disabled(String),
+    /// A master whose keys were destroyed.
+    #[error("the master key {0:?} was destroyed")]
+    Destroyed(String),
+    /// A version that a master does not have.
+    #[error("the master key {master:?} has no version {version}")]
+    NoVersion {
+        /// The master's name.
+        master: String,
+        /// The version.
+        version: u32,
+        /// Those that it has.
+        known: Vec<u32>,
+    },
+    /// The version that wraps cannot go alone.
+    #[error("version {version} of the master key {master:?} is its newest")]
+    NewestVersion {
+        /// The master's name.
+        master: String,
+        /// The version.
+        version: u32,
+    },
+    /// A file that holds no exported keys.
+    #[error("{path} holds no exported keys", path = _0.display())]
+    NotAnExport(PathBuf),
+    /// An imported version that is another key here.
+    #[error("version {version} of the master key {master:?} is another key in this keyring")]
+    OtherVersion {
+        /// The master's name.
+        master: String,
+        /// The version.
+        version: u32,
+    },
+    /// A snapshot's key is not the one, or the bytes are no snapshot.
+    #[error("the recovered key does not open the keyring's snapshot")]
+    RecoveryKey,
+    /// A snapshot that was changed.
+    #[error("the keyring's snapshot was altered")]
+    SnapshotAltered,
+    /// A whole keyring was wanted, and some masters are there.
+    #[error("{path} holds masters only, not a whole keyring", path = _0.display())]
+    NotWhole(PathBuf),
     /// The bytes are no wrapped table key.
     #[error("a wrapped table key is malformed")]
     MalformedWrappedKey,
@@ -112,6 +156,15 @@ impl KeyringError {
             KeyringError::BadName(_) => "bad_master_name",
             KeyringError::MasterExists(_) => "master_exists",
             KeyringError::NoMaster { .. } => "no_master",
+            KeyringError::Disabled(_) => "master_disabled",
+            KeyringError::Destroyed(_) => "master_destroyed",
+            KeyringError::NoVersion { .. } => "no_master_version",
+            KeyringError::NewestVersion { .. } => "newest_master_version",
+            KeyringError::NotAnExport(_) => "not_an_export",
+            KeyringError::OtherVersion { .. } => "other_master_version",
+            KeyringError::RecoveryKey => "recovery_key",
+            KeyringError::SnapshotAltered => "snapshot_altered",
+            KeyringError::NotWhole(_) => "not_a_whole_keyring",
             KeyringError::MalformedWrappedKey => "wrapped_key_malformed",
             KeyringError::OtherMaster { .. } => "other_master",
             KeyringError::AlteredWrappedKey(_) => "wrapped_key_altered",
@@ -151,6 +204,28 @@ impl KeyringError {
                     known.join(", ")
                 ));
             }
+            KeyringError::Disabled(name) => {
+                return Some(format!("coffer keys enable {name} lets it wrap and unwrap again"));
+            }
+            KeyringError::Destroyed(_) => {
+                "what it wrapped stays closed, unless an export or the shares of the keyring hold it"
+            }
+            KeyringError::NoVersion { known, .. } => {
+                let known: Vec<String> = known.iter().map(u32::to_string).collect();
+                return Some(format!(
+                    "the keyring has version {}; was the key wrapped by a keyring that was changed since it was copied?",
+                    known.join(", ")
+                ));
+            }
+            KeyringError::NewestVersion { .. } => "rotate the master first, or destroy all of it",
+            KeyringError::NotAnExport(_) => "name a file that coffer keys export made",
+            KeyringError::OtherVersion { .. } => {
+                "the two have only their name in common: import it under another with --as"
+            }
+            KeyringError::RecoveryKey | KeyringError::SnapshotAltered => {
+                "at least one share was altered: leave out another one each time, until they fit"
+            }
+            KeyringError::NotWhole(_) => "import it into a keyring; a whole one is exported without naming a master",
             KeyringError::MalformedWrappedKey | KeyringError::AlteredWrappedKey(_) => {
                 "restore the register from a backup"
             }

@@ -1,26 +1,25 @@
 //! A table key or a link key under a master.
 //!
 //! ```text
-//! magic "CFWK" ‖ master's name (length u32 LE, bytes) ‖ table id 16 ‖ key-check value of the master 16 ‖ blob
+//! magic "CFW2" ‖ master's name (length u32 LE, bytes) ‖ its version u32 LE ‖ table id 16 ‖ key-check value of that version 16 ‖ blob
 //! ```
-//! A link's is the same with its own id, under a label of its own.
+//! A link's is the same with its own id, under a label of its own. Keys that were wrapped before masters had versions begin with
+//! "CFWK" and lack the version: it is 1.
 //!
 //! The data files never name the master, so rotating it rewraps table keys and touches no file.
 
 use coffer_sealing::{Secret, open_blob, seal_blob};
 use zeroize::Zeroizing;
 
-use super::{
-    KeyringError,
-    contents::{Master, check_name},
-};
+use super::{KeyringError, contents::check_name, master::MasterVersion};
 use crate::{
     LinkId, LinkKey, TableId, TableKey,
     codec::{Malformed, Reader, Writer},
     table_key::check_value,
 };
 
-const MAGIC: &[u8; 4] = b"CFWK";
+const MAGIC: &[u8; 4] = b"CFW2";
+const FIRST_MAGIC: &[u8; 4] = b"CFWK";
 const LABEL: &str = "table key";
 const LINK_LABEL: &str = "link key";
 
@@ -28,6 +27,7 @@ const LINK_LABEL: &str = "link key";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedTableKey {
     master: String,
+    version: u32,
     table: TableId,
     check: [u8; 16],
     sealed: Vec<u8>,
@@ -37,6 +37,11 @@ impl WrappedTableKey {
     /// The master's name.
     pub fn master(&self) -> &str {
         &self.master
+    }
+
+    /// Which version of the master wrapped it.
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// Whose key it is.
@@ -50,6 +55,7 @@ impl WrappedTableKey {
         writer
             .raw(MAGIC)
             .string(self.master.as_bytes())
+            .u32(self.version)
             .raw(self.table.as_bytes())
             .raw(&self.check)
             .raw(&self.sealed);
@@ -65,11 +71,13 @@ impl WrappedTableKey {
 
     fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
-        if reader.raw(MAGIC.len())? != MAGIC {
+        let magic = reader.raw(MAGIC.len())?;
+        if magic != MAGIC && magic != FIRST_MAGIC {
             return Err(Malformed);
         }
         Ok(Self {
             master: reader.text()?.to_string(),
+            version: if magic == MAGIC { reader.u32()? } else { 1 },
             table: TableId(reader.array()?),
             check: reader.array()?,
             sealed: reader.rest().to_vec(),
@@ -85,6 +93,11 @@ impl WrappedLinkKey {
     /// The master's name.
     pub fn master(&self) -> &str {
         self.0.master()
+    }
+
+    /// Which version of the master wrapped it.
+    pub fn version(&self) -> u32 {
+        self.0.version()
     }
 
     /// Whose key it is.
@@ -103,26 +116,26 @@ impl WrappedLinkKey {
     }
 }
 
-pub(super) fn wrap_link(name: &str, master: &Master, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
+pub(super) fn wrap_link(name: &str, master: &MasterVersion, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
     let id = TableId(*key.link().as_bytes());
     seal(name, master, LINK_LABEL, id, key.secret()).map(WrappedLinkKey)
 }
 
-pub(super) fn unwrap_link(master: &Master, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
+pub(super) fn unwrap_link(master: &MasterVersion, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
     open(master, LINK_LABEL, &wrapped.0).map(|secret| LinkKey::from_secret(wrapped.link(), secret))
 }
 
-pub(super) fn wrap(name: &str, master: &Master, key: &TableKey) -> Result<WrappedTableKey, KeyringError> {
+pub(super) fn wrap(name: &str, master: &MasterVersion, key: &TableKey) -> Result<WrappedTableKey, KeyringError> {
     seal(name, master, LABEL, key.table(), key.secret())
 }
 
-pub(super) fn unwrap(master: &Master, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
+pub(super) fn unwrap(master: &MasterVersion, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
     open(master, LABEL, wrapped).map(|secret| TableKey::from_secret(wrapped.table, secret))
 }
 
 pub(super) fn seal(
     name: &str,
-    master: &Master,
+    master: &MasterVersion,
     label: &str,
     table: TableId,
     secret: &Secret<32>,
@@ -130,13 +143,14 @@ pub(super) fn seal(
     let root = master.root();
     Ok(WrappedTableKey {
         master: name.to_string(),
+        version: master.number,
         table,
         check: check_value(&root, table.as_bytes())?,
         sealed: seal_blob(&root, label, &[table.as_bytes()], secret.expose())?,
     })
 }
 
-pub(super) fn open(master: &Master, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
+pub(super) fn open(master: &MasterVersion, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
     let (root, table) = (master.root(), wrapped.table);
     let check = check_value(&root, table.as_bytes())?;
     if aws_lc_rs::constant_time::verify_slices_are_equal(&check, &wrapped.check).is_err() {

@@ -13,7 +13,7 @@ use std::fmt;
 
 use coffer_sealing::Secret;
 
-use crate::{Keyring, LinkId, TableId};
+use crate::{Keyring, LinkId, MasterInfo, MasterStatus, TableId, WrappedTableKey};
 
 pub use envelope::{DataKey, DataKeys, Envelope, WrappedDataKey};
 pub use error::MasterError;
@@ -129,15 +129,30 @@ impl MasterKeys for KeyringMaster<'_> {
     }
 
     fn version_of(&self, wrapped: &[u8]) -> Result<String, MasterError> {
-        Ok(self.keyring.version_of(wrapped)?)
+        Ok(WrappedTableKey::from_bytes(wrapped)?.version().to_string())
     }
 
     fn state(&self) -> Result<MasterState, MasterError> {
-        let info = self.keyring.master_info(self.name)?;
-        Ok(MasterState {
-            version: info.fingerprint,
-            enabled: true,
+        Ok(self.keyring.master_info(self.name)?.into())
+    }
+
+    fn create(&self) -> Result<MasterState, MasterError> {
+        Ok(self.keyring.add_master(self.name)?.into())
+    }
+
+    fn rotate(&self) -> Result<MasterState, MasterError> {
+        Ok(self.keyring.rotate(self.name)?.into())
+    }
+}
+
+impl From<MasterInfo> for MasterState {
+    fn from(info: MasterInfo) -> Self {
+        Self {
+            version: info
+                .newest()
+                .map_or_else(String::new, |newest| newest.number.to_string()),
+            enabled: info.status == MasterStatus::Enabled,
             created: Some(info.created),
-        })
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Deref};
 use coffer_sealing::Secret;
 
 use super::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri, OutsideUri};
-use crate::{Keyring, LinkId, LinkKey, Policy, TableId, TableKey};
+use crate::{Keyring, LinkId, LinkKey, Policy, TableId, TableKey, WrappedTableKey};
 
 /// What a key that a master outside of the keyring wrapped begins with.
 const OUTSIDE: &[u8; 4] = b"CFWX";
@@ -137,6 +137,24 @@ impl Vault {
             Some(body) => self.outside(context, &wrapped.master)?.version_of(body),
             None => self.in_keyring(&wrapped.master).version_of(&wrapped.bytes),
         }
+    }
+
+    /// The keyring's master that a wrapped key needs, and which version of it; none of a key that a master outside wrapped. Asks
+    /// nobody.
+    pub fn keyring_version(&self, wrapped: &WrappedKey) -> Result<Option<(String, u32)>, MasterError> {
+        if !wrapped.is_by_keyring() {
+            return Ok(None);
+        }
+        let wrapped = WrappedTableKey::from_bytes(&wrapped.bytes)?;
+        Ok(Some((wrapped.master().to_owned(), wrapped.version())))
+    }
+
+    /// Whether a key that the keyring wrapped opens now; of any other it says nothing, since that would ask its master.
+    pub fn check_by_keyring(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<(), MasterError> {
+        if wrapped.is_by_keyring() {
+            self.unwrap_secret(context, wrapped)?;
+        }
+        Ok(())
     }
 
     fn wrap_secret(&self, name: &str, context: &KeyContext, secret: &Secret<32>) -> Result<WrappedKey, MasterError> {

@@ -43,7 +43,7 @@ pub(super) fn record_table(
         if known.path().is_some_and(|known| known != location) {
             return conflict("path");
         }
-        if known.master() != master {
+        if known.own_master().is_some_and(|own| own != master) {
             return conflict("master");
         }
     }
@@ -88,6 +88,35 @@ pub(super) fn record_link(path: &Path, name: &str, id: LinkId, master: &str) -> 
     entry.insert("id", value(id.to_string()));
     entry.insert("master", value(master));
     let edited = document.to_string();
+    file::parse(&edited, path)?;
+    durable::replace(path, edited.as_bytes()).map_err(|source| io(path, source))
+}
+
+pub(super) fn change_masters(
+    path: &Path,
+    tables: &[(String, TableId)],
+    links: &[(String, LinkId)],
+    master: &str,
+) -> Result<(), PolicyError> {
+    let _lock = durable::lock(path).map_err(|source| io(path, source))?;
+    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
+    let policy = file::parse(&text, path)?;
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: toml_edit::TomlError| invalid(path, error.to_string()))?;
+    let is_table = |(name, id): &&(String, TableId)| policy.table(name).is_ok_and(|table| table.id() == Some(*id));
+    let is_link = |(name, id): &&(String, LinkId)| policy.link(name).id() == Some(*id);
+    let tables = tables.iter().filter(is_table).map(|(name, _)| ("tables", name));
+    let links = links.iter().filter(is_link).map(|(name, _)| ("links", name));
+    for (group, name) in tables.chain(links) {
+        let entry =
+            entry(&mut document, group, name).ok_or_else(|| invalid(path, format!("[{group}] is not a table")))?;
+        entry.insert("master", value(master));
+    }
+    let edited = document.to_string();
+    if edited == text {
+        return Ok(());
+    }
     file::parse(&edited, path)?;
     durable::replace(path, edited.as_bytes()).map_err(|source| io(path, source))
 }

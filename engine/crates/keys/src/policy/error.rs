@@ -127,6 +127,42 @@ pub enum PolicyError {
         /// `"id"` or `"path"`.
         what: &'static str,
     },
+    /// A zone's path that means no folder by itself.
+    #[error("zone {zone:?}: {path} cannot be a zone", path = path.display())]
+    ZonePath {
+        /// The zone.
+        zone: String,
+        /// Its path.
+        path: PathBuf,
+    },
+    /// Two zones with the same path.
+    #[error("zones {first:?} and {second:?} have the same path")]
+    ZoneTwice {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A table's entry names another master than its zone.
+    #[error("table {table:?} has the master {master:?} in the policy, and its zone {zone:?} has {wanted:?}")]
+    ZoneMaster {
+        /// The table.
+        table: String,
+        /// By its entry.
+        master: String,
+        /// The zone.
+        zone: String,
+        /// By the zone.
+        wanted: String,
+    },
+    /// Something plain in a zone.
+    #[error("{path} is in the zone {zone:?}, where nothing plain is made", path = path.display())]
+    PlainInZone {
+        /// What would be made.
+        path: PathBuf,
+        /// The zone.
+        zone: String,
+    },
     /// A kind of evidence that does not exist.
     #[error("[attestation] accept: there is no evidence kind {0:?}")]
     UnknownEvidence(String),
@@ -196,6 +232,10 @@ impl PolicyError {
             PolicyError::BadMasterName(_) => "bad_master_name",
             PolicyError::Master { .. } => "master_uri",
             PolicyError::Twice { .. } => "table_twice",
+            PolicyError::ZonePath { .. } => "zone_path",
+            PolicyError::ZoneTwice { .. } => "zone_twice",
+            PolicyError::ZoneMaster { .. } => "zone_master",
+            PolicyError::PlainInZone { .. } => "plain_in_zone",
             PolicyError::UnknownEvidence(_) => "unknown_evidence",
             PolicyError::NoPcr(_) => "no_pcr",
             PolicyError::SimulatedWithOthers => "simulated_with_others",
@@ -241,6 +281,15 @@ impl PolicyError {
             PolicyError::BadMasterName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them".into(),
             PolicyError::Master { source, .. } => source.hint(),
             PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
+            PolicyError::ZonePath { .. } => "give the zone a folder of its own, without `..`".into(),
+            PolicyError::ZoneTwice { .. } => "one folder has one master; remove one of the two".into(),
+            PolicyError::ZoneMaster { .. } => {
+                "remove `master` from the table's entry, or choose another folder: the zone decides".into()
+            }
+            PolicyError::PlainInZone { .. } => {
+                "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones"
+                    .into()
+            }
             PolicyError::UnknownEvidence(_) => {
                 let all: Vec<&str> = crate::EvidenceKind::ALL
                     .into_iter()

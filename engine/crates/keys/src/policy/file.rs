@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::{
     Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
     column::{Names, Written, WrittenDomain, column, protections},
+    zone::{self, WrittenZone},
 };
 use crate::{
     evidence::EvidenceKind,
@@ -37,6 +38,7 @@ struct Document {
     defaults: Defaults,
     attestation: Attestation,
     driver: Driver,
+    zones: BTreeMap<String, WrittenZone>,
     tables: BTreeMap<String, Table>,
     links: BTreeMap<String, Link>,
     masters: BTreeMap<String, String>,
@@ -116,6 +118,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
         host_results: document.host_results == HostResults::Accept,
         evidence: evidence(&document.attestation.accept)?,
         attestation: attestation(document.attestation, folder)?,
+        zones: zone::zones(document.zones, folder)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
         unverified_inputs: document
             .unverified_inputs
@@ -147,7 +150,8 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         id,
         path: written.path.map(|path| folder.join(path)),
         columns,
-        master: written.master.unwrap_or_else(|| defaults.master.clone()),
+        master: written.master.clone().unwrap_or_else(|| defaults.master.clone()),
+        own_master: written.master,
         ..defaults
     })
 }

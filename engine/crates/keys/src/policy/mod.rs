@@ -8,6 +8,7 @@ mod column;
 mod edit;
 mod error;
 mod file;
+mod zone;
 
 use std::{
     collections::BTreeMap,
@@ -19,6 +20,7 @@ use crate::{LinkId, TableId, evidence::EvidenceKind, master::MasterUri};
 pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
+pub use zone::Zone;
 
 pub use crate::protection::Protection;
 
@@ -31,6 +33,7 @@ pub struct Policy {
     tables: BTreeMap<String, TablePolicy>,
     links: BTreeMap<String, LinkPolicy>,
     masters: BTreeMap<String, MasterUri>,
+    zones: Vec<Zone>,
     protection: Vec<Protection>,
     domains: BTreeMap<String, Domain>,
     master: String,
@@ -48,6 +51,7 @@ pub struct TablePolicy {
     id: Option<TableId>,
     path: Option<PathBuf>,
     master: String,
+    own_master: Option<String>,
     columns: BTreeMap<String, ColumnPolicy>,
     default: ColumnPolicy,
     domains: BTreeMap<String, Domain>,
@@ -157,6 +161,53 @@ impl Policy {
         self.masters.iter().map(|(name, uri)| (name.as_str(), uri))
     }
 
+    /// The zones, in order of their names.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// The innermost zone that holds a path, which need not be there yet.
+    pub fn zone_of(&self, path: &Path) -> Option<&Zone> {
+        zone::innermost(&self.zones, path)
+    }
+
+    /// The master of a new table at a folder: its zone's, else its entry's, else the default. An entry that names another than its
+    /// zone does is an error.
+    pub fn master_at(&self, table: &TablePolicy, folder: &Path) -> Result<String, PolicyError> {
+        match (self.zone_of(folder), table.own_master()) {
+            (None, _) => Ok(table.master().to_owned()),
+            (Some(zone), own) if own.is_none_or(|own| own == zone.master()) => Ok(zone.master().to_owned()),
+            (Some(zone), own) => Err(PolicyError::ZoneMaster {
+                table: table.name.clone(),
+                master: own.unwrap_or_default().to_owned(),
+                zone: zone.name().to_owned(),
+                wanted: zone.master().to_owned(),
+            }),
+        }
+    }
+
+    /// Errors when something plain would be made in a zone.
+    pub fn check_plain(&self, path: &Path) -> Result<(), PolicyError> {
+        match self.zone_of(path) {
+            None => Ok(()),
+            Some(zone) => Err(PolicyError::PlainInZone {
+                path: path.to_path_buf(),
+                zone: zone.name().to_owned(),
+            }),
+        }
+    }
+
+    /// Gives the entries of these tables and links another master; comments stay as they are. One without an entry of its id is
+    /// left alone.
+    pub fn change_masters(
+        file: &Path,
+        tables: &[(String, TableId)],
+        links: &[(String, LinkId)],
+        master: &str,
+    ) -> Result<(), PolicyError> {
+        edit::change_masters(file, tables, links, master)
+    }
+
     /// Whether results of engines that prove nothing are accepted: no value is read there, but the answer may be wrong.
     pub fn accepts_host_results(&self) -> bool {
         self.host_results
@@ -206,6 +257,7 @@ impl TablePolicy {
             id: None,
             path: None,
             master: master.to_owned(),
+            own_master: None,
             columns: BTreeMap::new(),
             default: ColumnPolicy::of(protection.to_vec()),
             domains: domains.clone(),
@@ -227,9 +279,14 @@ impl TablePolicy {
         self.path.as_deref()
     }
 
-    /// The master that wraps its key.
+    /// The master that wraps its key, unless it is in a zone.
     pub fn master(&self) -> &str {
         &self.master
+    }
+
+    /// The master that its own entry names.
+    pub fn own_master(&self) -> Option<&str> {
+        self.own_master.as_deref()
     }
 
     /// The columns it names, in order.

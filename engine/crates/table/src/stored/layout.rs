@@ -41,7 +41,7 @@ impl Links<'_> {
                 Some((key.link(), self.vault.wrap_link(rules.master(), &key)?))
             }
         };
-        let record = self.register.link(name, form.name(), shape, fresh)?;
+        let record = self.register.link(self.vault, (name, form.name(), shape), fresh)?;
         if let Some(want) = rules.id().filter(|want| *want != record.id) {
             return Err(Error::PolicyLink {
                 name: name.to_owned(),

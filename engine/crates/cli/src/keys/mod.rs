@@ -1,5 +1,14 @@
 //! `coffer keys`
 
+pub(crate) mod args;
+mod data;
+mod export;
+mod life;
+mod list;
+mod rewrap;
+mod verify;
+mod zones;
+
 use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -9,82 +18,34 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
-    args::{Keys, KeysCommand},
     failure::Failure,
-    output,
     site::{self, Site},
 };
+use args::{Keys, KeysCommand};
 
 const NEW_PASSPHRASE: &str = "COFFER_NEW_PASSPHRASE";
 
 pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
     match args.command {
-        KeysCommand::List { json } => list(site, json),
-        KeysCommand::ExportKeks { table, columns, output } => export(site, &table, &columns, output.as_deref()),
+        KeysCommand::List { json } => list::list(site, json),
+        KeysCommand::Create(args) => life::create(site, &args),
+        KeysCommand::Rotate(args) => life::rotate(site, &args),
+        KeysCommand::Rewrap(args) => rewrap::run(site, &args),
+        KeysCommand::Disable(args) => life::set_enabled(site, &args, false),
+        KeysCommand::Enable(args) => life::set_enabled(site, &args, true),
+        KeysCommand::Destroy(args) => life::destroy(site, &args),
+        KeysCommand::Export(args) => export::export(site, &args),
+        KeysCommand::Import(args) => export::import(site, &args),
+        KeysCommand::Recover { shares } => export::recover(site, &shares),
+        KeysCommand::Zones { unlock, json } => zones::run(site, unlock, json),
+        KeysCommand::Verify(args) => verify::run(site, &args),
+        KeysCommand::ExportKeks { table, columns, output } => export_keks(site, &table, &columns, output.as_deref()),
         KeysCommand::Passwd { new_passphrase_file } => passwd(site, new_passphrase_file.as_deref()),
-        KeysCommand::AddMaster { name } => add_master(site, &name),
         KeysCommand::Forget { table, yes } => forget(site, &table, yes),
     }
 }
 
-fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
-    let keyring = site.keyring()?;
-    let masters = keyring.masters()?;
-    let register = Register::of(&site.home()?, &keyring);
-    let (tables, links) = (register.tables()?, register.links()?);
-    if as_json {
-        let masters = masters
-            .iter()
-            .map(|master| json!({ "name": master.name, "fingerprint": master.fingerprint, "created": master.created }));
-        let tables = tables.iter().map(|table| {
-            json!({
-                "name": table.name, "id": table.id.to_string(), "path": table.path, "master": table.master,
-                "version": table.committed.map(|committed| committed.version),
-                "unfinished": table.pending.is_some(),
-            })
-        });
-        output::json(&json!({
-            "masters": masters.collect::<Vec<_>>(),
-            "tables": tables.collect::<Vec<_>>(),
-            "links": links
-                .iter()
-                .map(|link| json!({ "name": link.name, "id": link.id.to_string(), "master": link.master }))
-                .collect::<Vec<_>>(),
-        }));
-        return Ok(());
-    }
-    let mut rows = vec![["master", "fingerprint"].map(String::from).to_vec()];
-    rows.extend(masters.into_iter().map(|master| vec![master.name, master.fingerprint]));
-    println!("{}", output::table(&rows));
-    let mut rows = vec![["table", "version", "master", "id", "path"].map(String::from).to_vec()];
-    for table in tables {
-        let version = table
-            .committed
-            .map_or("unfinished".to_owned(), |committed| committed.version.to_string());
-        rows.push(vec![
-            table.name,
-            version,
-            table.master,
-            table.id.to_string(),
-            table.path.display().to_string(),
-        ]);
-    }
-    print!("{}", output::table(&rows));
-    if links.is_empty() {
-        return Ok(());
-    }
-    println!();
-    let mut rows = vec![["link", "master", "id"].map(String::from).to_vec()];
-    rows.extend(
-        links
-            .into_iter()
-            .map(|link| vec![link.name, link.master, link.id.to_string()]),
-    );
-    print!("{}", output::table(&rows));
-    Ok(())
-}
-
-fn export(site: &Site, table: &str, columns: &[String], to: Option<&Path>) -> Result<(), Failure> {
+fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) -> Result<(), Failure> {
     let table = site.open(&site::target(Path::new(table)))?;
     let keks = if columns.is_empty() {
         table.all_keks()?
@@ -129,12 +90,6 @@ fn passwd(site: &Site, file: Option<&Path>) -> Result<(), Failure> {
     };
     keyring.change_passphrase(&new)?;
     eprintln!("Copies of the old keyring file still open with the old passphrase.");
-    Ok(())
-}
-
-fn add_master(site: &Site, name: &str) -> Result<(), Failure> {
-    let info = site.keyring()?.add_master(name)?;
-    println!("{} {}", info.name, info.fingerprint);
     Ok(())
 }
 

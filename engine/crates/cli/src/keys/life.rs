@@ -1,0 +1,117 @@
+//! `coffer keys create | rotate | enable | disable | destroy`
+
+use coffer_keys::{MasterInfo, MasterState, Vault};
+use coffer_table::Register;
+use serde_json::json;
+
+use super::{
+    args::{Destroy, Named},
+    list::master_json,
+};
+use crate::{
+    failure::{Exit, Failure},
+    output,
+    site::Site,
+};
+
+pub(super) fn create(site: &Site, args: &Named) -> Result<(), Failure> {
+    let vault = site.vault(&site.policy()?)?;
+    let state = vault.master(&args.name).create()?;
+    report(&vault, args, &state);
+    shares_are_older();
+    Ok(())
+}
+
+pub(super) fn rotate(site: &Site, args: &Named) -> Result<(), Failure> {
+    let vault = site.vault(&site.policy()?)?;
+    let state = vault.master(&args.name).rotate()?;
+    report(&vault, args, &state);
+    eprintln!("New keys are wrapped by this version. Older ones stay under theirs until coffer keys rewrap --all.");
+    eprintln!("After a compromise that is not enough: coffer keys rewrap --data re-encrypts a table.");
+    shares_are_older();
+    Ok(())
+}
+
+/// Of a master in the keyring.
+fn shares_are_older() {
+    eprintln!("Exports and shares of the keyring that were made before do not hold it.");
+}
+
+fn report(vault: &Vault, args: &Named, state: &MasterState) {
+    let what = vault.master(&args.name).describe();
+    if args.json {
+        output::json(&json!({
+            "name": args.name, "what": what, "version": state.version, "enabled": state.enabled, "created": state.created,
+        }));
+    } else {
+        println!("{} {what} version {}", args.name, state.version);
+    }
+}
+
+pub(super) fn set_enabled(site: &Site, args: &Named, enabled: bool) -> Result<(), Failure> {
+    let vault = site.vault(&site.policy()?)?;
+    in_keyring(&vault, &args.name, if enabled { "enabled" } else { "disabled" })?;
+    let info = vault.keyring().set_enabled(&args.name, enabled)?;
+    show(&info, args.json);
+    if !enabled {
+        eprintln!(
+            "Tables that are open stay open; none is opened under it until coffer keys enable {}.",
+            info.name
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
+    let vault = site.vault(&site.policy()?)?;
+    in_keyring(&vault, &args.name, "destroyed")?;
+    // Say what is wrong with the name before asking for anything.
+    vault.keyring().master_info(&args.name)?;
+    if args.really.as_ref().is_some_and(|name| *name != args.name) {
+        return Err(Failure::usage("--really names another master").hint("say the same name twice, if you mean it"));
+    }
+    if !args.yes {
+        return Err(
+            Failure::usage(format!("destroying {} cannot be undone", args.name)).hint(
+                "--yes does it, if nothing needs it; an export made before (coffer keys export) would bring it back",
+            ),
+        );
+    }
+    let register = Register::of(&site.home()?, vault.keyring());
+    let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
+    let (info, lost) = match destroyed {
+        Err(error @ coffer_table::Error::MasterNeeded { .. }) => {
+            return Err(Failure::new(Exit::Check, error.to_string()).hint(format!(
+                "coffer keys rewrap --all --to OTHER moves them; --really {} destroys it all the same, and them with it",
+                args.name
+            )));
+        }
+        destroyed => destroyed?,
+    };
+    show(&info, args.json);
+    for key in lost {
+        eprintln!("warning: `{}` can never be opened again", key.name);
+    }
+    Ok(())
+}
+
+fn show(info: &MasterInfo, as_json: bool) {
+    if as_json {
+        output::json(&master_json(info));
+    } else {
+        print!(
+            "{}",
+            output::table(&super::list::master_rows(std::slice::from_ref(info)))
+        );
+    }
+}
+
+fn in_keyring(vault: &Vault, name: &str, what: &str) -> Result<(), Failure> {
+    if vault.is_outside(name) {
+        let of = vault.master(name).describe();
+        return Err(
+            Failure::usage(format!("{of} cannot be {what} from here")).hint("do it with the server's own tools")
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `coffer keys zones`
+
+use coffer_keys::{Policy, Zone};
+use coffer_table::{Register, TableRecord};
+use serde_json::json;
+
+use crate::{failure::Failure, output, site::Site};
+
+pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failure> {
+    let policy = site.policy()?;
+    let tables = match unlock || site.given_passphrase()?.is_some() {
+        true => Some(Register::of(&site.home()?, &site.keyring()?).tables()?),
+        false => None,
+    };
+    let in_zone = |zone: &Zone| -> Vec<TableRecord> {
+        let tables = tables.iter().flatten();
+        tables.filter(|table| is_in(&policy, zone, table)).cloned().collect()
+    };
+    if as_json {
+        let zones = policy.zones().iter().map(|zone| {
+            let tables = in_zone(zone);
+            let tables = tables
+                .iter()
+                .map(|table| json!({ "name": table.name, "path": table.path, "master": table.master }));
+            json!({
+                "name": zone.name(), "path": zone.path(), "master": zone.master(), "tables": tables.collect::<Vec<_>>(),
+            })
+        });
+        output::json(&json!({ "zones": zones.collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let mut rows = vec![["zone", "master", "path"].map(String::from).to_vec()];
+    rows.extend(policy.zones().iter().map(|zone| {
+        vec![
+            zone.name().to_owned(),
+            zone.master().to_owned(),
+            zone.path().display().to_string(),
+        ]
+    }));
+    print!("{}", output::table(&rows));
+    for zone in policy.zones() {
+        for table in in_zone(zone) {
+            if table.master != zone.master() {
+                eprintln!(
+                    "warning: `{}` is in the zone {:?}, and its key is wrapped by {:?}",
+                    table.name,
+                    zone.name(),
+                    table.master
+                );
+                eprintln!("hint: coffer keys rewrap {} --to {}", table.name, zone.master());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether this is the innermost zone of a table.
+fn is_in(policy: &Policy, zone: &Zone, table: &TableRecord) -> bool {
+    policy
+        .zone_of(&table.path)
+        .is_some_and(|found| found.name() == zone.name())
+}

@@ -11,7 +11,7 @@ that is done by the client engine, a process of its own beside the Spark driver.
 """
 
 from coffer._find import CofferNotFound, find_binary, find_jar
-from coffer.results import NotSealed, to_arrow, to_pandas
+from coffer.results import NotSealed, to_arrow, to_pandas, verified
 from coffer.session import configuration, session
 
 __version__ = "0.1.0"
@@ -25,4 +25,5 @@ __all__ = [
     "session",
     "to_arrow",
     "to_pandas",
+    "verified",
 ]

@@ -15,22 +15,43 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+VERIFIED = "coffer.verified"
+"""The key of a result's metadata: "true", or "false" where nobody vouches for the rows."""
+
+
 class NotSealed(TypeError):
     """The query reads no sealed table, or the session is not Coffer's; Spark's own methods serve it."""
 
 
 def to_arrow(df: DataFrame) -> pa.Table:
-    """The whole result of a sealed query as an Arrow table, with the types of Spark's own `toArrow`."""
+    """The whole result of a sealed query as an Arrow table, with the types of Spark's own `toArrow`. Its schema's
+    metadata has `coffer.verified`."""
     _require_sealed(df)
     install()
-    return df.toArrow()
+    table = df.toArrow()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), VERIFIED: _word(verified(df))})
 
 
 def to_pandas(df: DataFrame) -> pd.DataFrame:
-    """The whole result of a sealed query as a pandas frame, with the types of Spark's own `toPandas`."""
+    """The whole result of a sealed query as a pandas frame, with the types of Spark's own `toPandas`. Its `attrs` have
+    `coffer.verified`."""
     _require_sealed(df)
     install()
-    return df.toPandas()
+    frame = df.toPandas()
+    frame.attrs[VERIFIED] = _word(verified(df))
+    return frame
+
+
+def verified(df: DataFrame) -> bool:
+    """Whether somebody vouches for the answer of a sealed query: enclaves that proved themselves as the policy asks, or the
+    client engine alone. Nobody does where host engines have a part in it (`spark.coffer.enclave=none`), or where it reads
+    plain files that the policy lists under `unverified_inputs`."""
+    _require_sealed(df)
+    return bool(_bridge(df).isVerified(df._jdf))
+
+
+def _word(flag: bool) -> str:
+    return "true" if flag else "false"
 
 
 def is_sealed(df: DataFrame) -> bool:

@@ -216,6 +216,19 @@ pub enum ClientError {
     /// More would come home than the query allows.
     #[error("more than {0} bytes would come home for the part of the query that only this site may do")]
     TooMuchHome(u64),
+    /// A table that is read here would give more than the query allows.
+    #[error("reading `{columns}` of table `{table}` here takes more than {most} stored bytes")]
+    TooMuchRead {
+        /// The owner's name of it.
+        table: String,
+        /// Those that are read.
+        columns: String,
+        /// As `spark.coffer.client.maxBytes` says.
+        most: u64,
+    },
+    /// A scan that runs here names a column that the table's files do not have.
+    #[error("column `{0}` is not of the table, or has another type there")]
+    HomeColumn(String),
     /// A sealed error or metrics blob does not open.
     #[error("what the engine sealed does not open: {0}")]
     Opening(coffer_sealing::Error),
@@ -276,7 +289,7 @@ impl ClientError {
             Self::BroadcastTaken(_) => "broadcast_taken",
             Self::StageUnknown(_) => "stage_unknown",
             Self::Coverage { .. } => "coverage",
-            Self::Column { .. } => "column",
+            Self::Column { .. } | Self::HomeColumn(_) => "column",
             Self::AttemptsMissing { .. } => "attempts_missing",
             Self::ObjectUnknown { .. } => "object_unknown",
             Self::ObjectTaken(_) => "object_taken",
@@ -293,7 +306,7 @@ impl ClientError {
             Self::Spark { class, .. } => class,
             Self::ForHosts(_) => "for_hosts",
             Self::KeptUnknown(_) => "kept_unknown",
-            Self::TooMuchHome(_) => "too_much_home",
+            Self::TooMuchHome(_) | Self::TooMuchRead { .. } => "too_much_home",
             Self::Opening(_) => "opening",
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
@@ -346,6 +359,9 @@ impl ClientError {
             }
             Self::TooMuchHome(_) => {
                 "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes"
+            }
+            Self::TooMuchRead { .. } => {
+                "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes"
             }
             Self::SessionUnknown => "the query's session has ended: run the query again",
             Self::WriteUnknown(_) => "run the command again",

@@ -1,5 +1,5 @@
 //! The part of a plan that runs here, on the trusted site, as one partition: over rows that engines sent home and, where it opens
-//! stored columns, with the tables' keys.
+//! stored columns, with the tables' keys; and over tables that are read here.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -20,7 +20,12 @@ use futures::stream;
 use parking_lot::Mutex;
 use prost::Message;
 
-use crate::{ClientError, Service, result::ResultRows, tables::Opened};
+use crate::{
+    ClientError, Service,
+    reads::{Reads, scans},
+    result::ResultRows,
+    tables::Opened,
+};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -37,7 +42,7 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let mut inputs = HashMap::new();
-        for input in self::inputs(&fragment)? {
+        for input in self::inputs(&fragment) {
             let from = request.inputs.iter().find(|from| from.input_id == input.input_id);
             let kept = from.ok_or(ClientError::Malformed("fragment"))?.kept;
             let rows = match kept {
@@ -52,11 +57,12 @@ impl Service {
             }
         }
         drop(session);
+        let reads = self.reads(request, &fragment)?;
         let mut tables = HashMap::new();
         for handle in handles(&fragment) {
             tables.insert(handle, self.table(handle)?);
         }
-        run(&fragment, inputs, Some(Arc::new(Keys { tables })))
+        run(&fragment, inputs, reads, Some(Arc::new(Keys { tables })))
     }
 
     /// Keeps rows for a later part of the plan; at most so many bytes of them.
@@ -94,6 +100,7 @@ impl Service {
 pub(crate) fn run(
     fragment: &Fragment,
     inputs: HashMap<u32, Rows>,
+    reads: Reads,
     revealer: Option<Arc<dyn Revealer>>,
 ) -> Result<ResultRows, ClientError> {
     let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
@@ -106,7 +113,11 @@ pub(crate) fn run(
             revealer,
         },
     )?;
-    let side = HomeSide(Mutex::new(inputs));
+    let reads = Arc::new(reads);
+    let side = HomeSide {
+        inputs: Mutex::new(inputs),
+        reads: Arc::clone(&reads),
+    };
     let context = TaskContext::new(
         None,
         "home".to_owned(),
@@ -120,10 +131,11 @@ pub(crate) fn run(
     Ok(ResultRows {
         rows: plan.execute(0, Arc::new(context))?,
         schema,
+        reads,
     })
 }
 
-fn nodes(fragment: &Fragment) -> Vec<&Node> {
+pub(crate) fn nodes(fragment: &Fragment) -> Vec<&Node> {
     let mut all: Vec<&Node> = fragment.root.iter().collect();
     let mut next = 0;
     while let Some(node) = all.get(next) {
@@ -134,17 +146,22 @@ fn nodes(fragment: &Fragment) -> Vec<&Node> {
     all
 }
 
-/// The fragment's inputs. The client engine reads no tables.
-pub(crate) fn inputs(fragment: &Fragment) -> Result<Vec<&Input>, ClientError> {
-    let mut inputs = Vec::new();
-    for node in nodes(fragment) {
-        match &node.op {
-            Some(Op::Input(input)) => inputs.push(input),
-            Some(Op::Scan(_)) => return Err(ClientError::Malformed("fragment")),
-            _ => {}
-        }
+/// The fragment's inputs.
+fn inputs(fragment: &Fragment) -> Vec<&Input> {
+    let all = nodes(fragment).into_iter();
+    all.filter_map(|node| match &node.op {
+        Some(Op::Input(input)) => Some(input),
+        _ => None,
+    })
+    .collect()
+}
+
+/// The one leaf of a fragment that has no other.
+pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
+    match inputs(fragment).as_slice() {
+        [input] if scans(fragment).is_empty() => Some(*input),
+        _ => None,
     }
-    Ok(inputs)
 }
 
 fn handles(fragment: &Fragment) -> Vec<u32> {
@@ -174,12 +191,15 @@ pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError>
     Ok(types(&declared) == types(rows))
 }
 
-/// The rows at hand, as the plan's inputs. Each is read once.
-struct HomeSide(Mutex<HashMap<u32, Rows>>);
+/// The rows at hand, as the plan's inputs, each read once; and the tables that it reads.
+struct HomeSide {
+    inputs: Mutex<HashMap<u32, Rows>>,
+    reads: Arc<Reads>,
+}
 
 impl HomeSide {
     fn take(&self, id: u32) -> DataResult<Rows> {
-        let mut held = self.0.lock();
+        let mut held = self.inputs.lock();
         held.remove(&id)
             .ok_or_else(|| internal_datafusion_err!("input {id} is read twice"))
     }
@@ -212,8 +232,8 @@ impl TaskIo for HomeSide {
         Ok(streams.map(|batches| stream_of(&rows.schema, batches)).collect())
     }
 
-    fn scan(&self, _: u32) -> DataResult<ScanFiles> {
-        Err(internal_datafusion_err!("the client engine reads no tables"))
+    fn scan(&self, scan_id: u32) -> DataResult<ScanFiles> {
+        self.reads.files(scan_id)
     }
 }
 

@@ -24,6 +24,7 @@ mod home;
 mod literals;
 mod opened;
 mod origins;
+mod reads;
 mod repeatable;
 mod result;
 mod reveal;

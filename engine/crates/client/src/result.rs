@@ -21,6 +21,7 @@ use crate::{
     ClientError, Service,
     home::{self, Rows},
     opened::{self, Sealed},
+    reads::Reads,
     session::Output,
 };
 
@@ -28,6 +29,8 @@ use crate::{
 pub(crate) struct ResultRows {
     pub(crate) schema: SchemaRef,
     pub(crate) rows: SendableRecordBatchStream,
+    /// Of tables, on the way.
+    pub(crate) reads: Arc<Reads>,
 }
 
 impl Service {
@@ -72,6 +75,7 @@ impl Service {
                         stream::iter(batches),
                     )),
                     schema,
+                    reads: Arc::default(),
                 })
             }
             Some((fragment, input)) => {
@@ -79,7 +83,7 @@ impl Service {
                     schema,
                     streams: opened,
                 };
-                home::run(&fragment, HashMap::from([(input, opened)]), None)
+                home::run(&fragment, HashMap::from([(input, opened)]), Reads::default(), None)
             }
         }
     }
@@ -88,9 +92,8 @@ impl Service {
 /// The finish of a result: its only leaf is an Input of the result's own columns.
 fn finish_input(bytes: &[u8], result: &SchemaRef) -> Result<(Fragment, u32), ClientError> {
     let fragment = Fragment::decode(bytes).map_err(|_| ClientError::Malformed("finish"))?;
-    let inputs = home::inputs(&fragment)?;
-    match inputs.as_slice() {
-        [input] if home::fits(input, result)? => {
+    match home::only_input(&fragment) {
+        Some(input) if home::fits(input, result)? => {
             let id = input.input_id;
             Ok((fragment, id))
         }
@@ -118,17 +121,19 @@ impl ResultRows {
     }
 
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, ClientError> {
-        self.rows
-            .next()
-            .await
-            .transpose()
-            .map_err(|error| match SparkError::find(&error) {
-                Some(spark) => ClientError::Spark {
-                    class: spark.class.to_owned(),
-                    message: spark.message.clone(),
-                },
-                None => ClientError::Finish(error),
-            })
+        let next = self.rows.next().await.transpose();
+        let next = next.map_err(|error| match (self.reads.passed(), SparkError::find(&error)) {
+            (Some(passed), _) => passed,
+            (None, Some(spark)) => ClientError::Spark {
+                class: spark.class.to_owned(),
+                message: spark.message.clone(),
+            },
+            (None, None) => ClientError::Finish(error),
+        })?;
+        if next.is_none() {
+            self.reads.rest().await?;
+        }
+        Ok(next)
     }
 }
 

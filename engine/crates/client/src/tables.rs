@@ -41,6 +41,25 @@ impl Opened {
         }
     }
 
+    /// What the owner calls it.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Sealed(table) => table.name(),
+            Self::Plain(_) => "unverified files",
+        }
+    }
+
+    /// What the owner calls one of the files' columns: of a stored one, the column that it holds.
+    pub(crate) fn shown_name(&self, name: &str) -> String {
+        let Self::Sealed(table) = self else {
+            return name.to_owned();
+        };
+        let manifest = table.manifest();
+        let stored = manifest.stored_column(name);
+        let column = stored.and_then(|stored| manifest.columns.iter().find(|column| column.id == stored.column));
+        column.map_or_else(|| name.to_owned(), |column| column.name.clone())
+    }
+
     /// The KEKs that reading these of the files' columns takes.
     pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
         match self {

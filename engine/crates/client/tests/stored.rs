@@ -10,8 +10,8 @@ use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::{DataType, Field, Literal, Schema, TypeId, literal::Value},
     wire::{
-        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, StoredColumn, TableInfo,
-        TaskSpec, WriteBegun,
+        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome, StoredColumn,
+        TableInfo, TableScan, TaskSpec, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
         task_spec::Slice,
@@ -22,6 +22,7 @@ use harness::{
     Client, Engine, Site, ir,
     query::{Query, scan_stage},
 };
+use prost::Message;
 
 const POLICY: &str = r#"
 attestation.accept = ["simulated"]
@@ -98,18 +99,30 @@ impl Tables {
         Ok(answer.ciphertexts)
     }
 
+    /// Some stored columns, read by the client engine itself: at most so many bytes.
+    async fn read(&mut self, stored: &[StoredColumn], bytes: u64) -> Result<Vec<RecordBatch>, Problem> {
+        let request = self.reading(stored, bytes).await;
+        self.client.rows_of(ClientMessage::RunAtHome, &request).await
+    }
+
+    async fn reading(&mut self, stored: &[StoredColumn], bytes: u64) -> RunAtHome {
+        let schema = schema_of(stored);
+        RunAtHome {
+            session: Query::begin(&mut self.client).await.session,
+            fragment: ir::to_result(ir::scan(schema.clone()), schema).encode_to_vec().into(),
+            scans: vec![TableScan {
+                scan_id: 0,
+                handle: self.info.handle,
+                ..TableScan::default()
+            }],
+            read_bytes: bytes,
+            ..RunAtHome::default()
+        }
+    }
+
     /// The whole of some stored columns.
     async fn scan(&mut self, stored: &[StoredColumn]) -> RecordBatch {
-        let schema = Schema {
-            fields: stored
-                .iter()
-                .map(|stored| Field {
-                    name: stored.name.clone(),
-                    r#type: stored.r#type,
-                    nullable: true,
-                })
-                .collect(),
-        };
+        let schema = schema_of(stored);
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
         let task = |first_row_group, end_row_group| TaskSpec {
             slices: vec![Slice {
@@ -126,6 +139,17 @@ impl Tables {
         let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
         let batches = self.client.rows(&query.result(1, &outputs, None)).await.unwrap();
         arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
+    }
+}
+
+fn schema_of(stored: &[StoredColumn]) -> Schema {
+    let field = |stored: &StoredColumn| Field {
+        name: stored.name.clone(),
+        r#type: stored.r#type,
+        nullable: true,
+    };
+    Schema {
+        fields: stored.iter().map(field).collect(),
     }
 }
 
@@ -211,6 +235,58 @@ async fn engines_scan_stored_columns_and_literals_meet_them() {
     let plain = tables.stored(2, "plain").name.clone();
     let met = tables.encrypt(&plain, vec![number(7)]).await.unwrap();
     assert_eq!(literal(&met[0]), &Value::Int(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_client_engine_reads_tables_itself() {
+    let mut tables = Tables::open().await;
+    let columns = [tables.stored(0, "tee").clone(), tables.stored(2, "plain").clone()];
+    let batches = tables.read(&columns, 1 << 20).await.unwrap();
+    let rows = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
+    assert_eq!(rows.num_rows(), 120);
+    assert_eq!(rows.column(0).as_string::<i32>().value(77), "person 77");
+    assert_eq!(rows.column(1).null_count(), 120);
+
+    let refused = tables.read(&columns, 100).await.unwrap_err();
+    assert_eq!(refused.code, "too_much_home");
+    assert!(
+        refused.message.contains("`born`, `name` of table `people`"),
+        "{}",
+        refused.message
+    );
+    assert!(refused.hint.contains("client.maxBytes"), "{}", refused.hint);
+
+    let mut unnamed = tables.reading(&columns, 1 << 20).await;
+    unnamed.scans.clear();
+    let mut unknown = tables.reading(&columns, 1 << 20).await;
+    unknown.scans[0].handle = 99;
+    let another = StoredColumn {
+        name: "c99".to_owned(),
+        ..columns[0].clone()
+    };
+    let another = tables.reading(&[another], 1 << 20).await;
+    for (request, code) in [(unnamed, "protocol"), (unknown, "handle_unknown"), (another, "column")] {
+        let refused = tables.client.rows_of(ClientMessage::RunAtHome, &request).await;
+        assert_eq!(refused.unwrap_err().code, code);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_storage_changed_is_not_read_at_home() {
+    let mut tables = Tables::open().await;
+    let column = tables.stored(2, "plain").clone();
+    let part = std::fs::read_dir(tables.site.folder.path().join("people"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "parquet"))
+        .unwrap();
+    let mut bytes = std::fs::read(&part).unwrap();
+    for byte in &mut bytes[4..200] {
+        *byte ^= 1;
+    }
+    std::fs::write(&part, bytes).unwrap();
+    let tee = tables.stored(0, "tee").clone();
+    assert!(tables.read(&[tee, column], 1 << 20).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ pub mod listen;
 pub mod session;
 pub mod size;
 pub mod spill;
-mod storage;
+pub mod storage;
 pub mod task;
 pub mod wire;
 

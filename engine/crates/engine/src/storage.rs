@@ -15,7 +15,7 @@ use object_store::{
 
 /// The local file system, of which regular files are read. It does nothing but read.
 #[derive(Debug, Default)]
-pub(crate) struct FilesOnly(LocalFileSystem);
+pub struct FilesOnly(LocalFileSystem);
 
 impl FilesOnly {
     fn look(&self, location: &Path) -> Result<()> {

@@ -1,6 +1,12 @@
 //! What a task hands to its plan: the streams and files that are its own.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
 
 use coffer_keys::KekSet;
 use coffer_proto::wire::FileSlice;
@@ -41,6 +47,45 @@ pub struct ScanFiles {
     pub bytes_read: Arc<AtomicU64>,
     /// Reading must not depend on data: nothing is pruned, and this knows what was read, for [`crate::read_rest`].
     pub whole: Option<Arc<BytesSeen>>,
+    /// At most so much is read of the files' pages.
+    pub limit: Option<Arc<ReadLimit>>,
+}
+
+/// How many stored bytes a scan may read; it remembers whether more were wanted.
+#[derive(Debug)]
+pub struct ReadLimit {
+    left: AtomicU64,
+    passed: AtomicBool,
+}
+
+impl ReadLimit {
+    /// At most so many bytes.
+    #[must_use]
+    pub fn new(most: u64) -> Self {
+        Self {
+            left: AtomicU64::new(most),
+            passed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a read was refused.
+    #[must_use]
+    pub fn was_passed(&self) -> bool {
+        self.passed.load(Ordering::Acquire)
+    }
+
+    /// Whether these may be read too; asked before they are.
+    pub(crate) fn allows(&self, ranges: &[Range<u64>]) -> bool {
+        let wanted = ranges.iter().map(|range| range.end.saturating_sub(range.start));
+        let wanted = wanted.fold(0, u64::saturating_add);
+        let taken = self
+            .left
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(wanted));
+        if taken.is_err() {
+            self.passed.store(true, Ordering::Release);
+        }
+        taken.is_ok()
+    }
 }
 
 /// A sized holder, since session extensions are keyed by concrete type.
@@ -57,4 +102,21 @@ pub(crate) fn task_io(context: &TaskContext) -> Result<Arc<dyn TaskIo>> {
         .get_extension::<Attached>()
         .map(|attached| Arc::clone(&attached.0))
         .ok_or_else(|| internal_datafusion_err!("the task context carries no TaskIo"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::single_range_in_vec_init)] // they are ranges of bytes
+    fn what_would_pass_a_limit_is_not_read_and_is_remembered() {
+        let limit = ReadLimit::new(10);
+        assert!(limit.allows(&[0..4, 100..103]));
+        assert!(!limit.was_passed());
+        assert!(!limit.allows(&[0..4]));
+        assert!(limit.was_passed());
+        assert!(limit.allows(&[7..10]), "what still fits is not refused");
+        assert!(!limit.allows(&[0..u64::MAX, 0..u64::MAX]));
+    }
 }

@@ -38,7 +38,7 @@ mod values;
 pub use aggregate::ashe_counts;
 pub use build::{BuildContext, Plan, build};
 pub use error::Unsupported;
-pub use io::{ScanFiles, TaskIo, with_task_io};
+pub use io::{ReadLimit, ScanFiles, TaskIo, with_task_io};
 pub use metrics::NodeMetrics;
 pub use readable::readable;
 pub use reveal::Revealer;

@@ -149,7 +149,16 @@ impl Client {
 
     /// The rows of an OPEN_RESULT.
     pub async fn rows<Q: prost::Message>(&mut self, request: &Q) -> Result<Vec<RecordBatch>, Problem> {
-        self.send(ClientMessage::OpenResult, request).await;
+        self.rows_of(ClientMessage::OpenResult, request).await
+    }
+
+    /// The rows of an OPEN_RESULT or a RUN_AT_HOME.
+    pub async fn rows_of<Q: prost::Message>(
+        &mut self,
+        kind: ClientMessage,
+        request: &Q,
+    ) -> Result<Vec<RecordBatch>, Problem> {
+        self.send(kind, request).await;
         let mut stream = Vec::new();
         loop {
             let message = self.receive().await?;

@@ -101,6 +101,7 @@ impl TaskIo for TaskSide {
                 .whole
                 .as_ref()
                 .map(|scans| scans.get(&scan_id).map(Arc::clone).unwrap_or_default()),
+            limit: None,
         })
     }
 }

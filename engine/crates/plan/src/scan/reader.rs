@@ -24,7 +24,7 @@ use parquet::{
 };
 
 use super::{files::external, whole::BytesSeen};
-use crate::io::ScanFiles;
+use crate::io::{ReadLimit, ScanFiles};
 
 /// What a reader needs of a file; travels with it as an extension.
 #[derive(Debug, Clone)]
@@ -124,6 +124,7 @@ pub(super) struct SealedReaders {
     store: Arc<dyn ObjectStore>,
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
+    limit: Option<Arc<ReadLimit>>,
 }
 
 impl SealedReaders {
@@ -132,6 +133,7 @@ impl SealedReaders {
             store: Arc::clone(&task.store),
             bytes_read: Arc::clone(&task.bytes_read),
             whole: task.whole.clone(),
+            limit: task.limit.clone(),
         }
     }
 }
@@ -162,6 +164,7 @@ impl ParquetFileReaderFactory for SealedReaders {
             store: Arc::clone(&self.store),
             bytes_read: Arc::clone(&self.bytes_read),
             whole: self.whole.clone(),
+            limit: self.limit.clone(),
         }))
     }
 }
@@ -171,9 +174,20 @@ struct SealedReader {
     store: Arc<dyn ObjectStore>,
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
+    limit: Option<Arc<ReadLimit>>,
 }
 
 impl SealedReader {
+    /// Before any of them is asked for.
+    fn admit(&self, ranges: &[Range<u64>]) -> parquet::errors::Result<()> {
+        match &self.limit {
+            Some(limit) if !limit.allows(ranges) => {
+                Err(ParquetError::General("more would be read than is allowed".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn note(&self, range: &Range<u64>) {
         if let Some(seen) = &self.whole {
             seen.note(&self.file.path, range);
@@ -194,6 +208,7 @@ impl AsyncFileReader for SealedReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
         async move {
             self.check(&range)?;
+            self.admit(std::slice::from_ref(&range))?;
             self.note(&range);
             let bytes = read_range(self.store.as_ref(), &self.file.path, range.clone(), &self.bytes_read)
                 .await
@@ -207,8 +222,9 @@ impl AsyncFileReader for SealedReader {
     /// Pages are read so: a whole column chunk for each range, or a whole page.
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         async move {
+            ranges.iter().try_for_each(|range| self.check(range))?;
+            self.admit(&ranges)?;
             for range in &ranges {
-                self.check(range)?;
                 self.note(range);
             }
             let read = self

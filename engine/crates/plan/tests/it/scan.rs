@@ -131,6 +131,7 @@ impl Table {
             store: Arc::new(LocalFileSystem::new()),
             bytes_read: Arc::new(AtomicU64::new(0)),
             whole: None,
+            limit: None,
         }
     }
 }

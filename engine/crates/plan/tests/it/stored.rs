@@ -149,6 +149,7 @@ fn files(slice: FileSlice, keys: KekSet) -> ScanFiles {
         store: Arc::new(LocalFileSystem::new()),
         bytes_read: Arc::new(AtomicU64::new(0)),
         whole: None,
+        limit: None,
     }
 }
 

@@ -9,10 +9,12 @@ import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
-import org.apache.spark.sql.coffer.sites.HomeExec
+import org.apache.spark.sql.coffer.sites.{ClientBytes, HomeExec, HomeTable, HomeTableExec, Shown}
 import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedWriteExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.Utils
 
 /**
  * What EXPLAIN says of a sealed plan: its fragments as engines will run them, where each runs, and how far engines have proved
@@ -26,8 +28,11 @@ class CofferExplain extends ExtendedExplainGenerator {
     else {
       val lines = Seq.newBuilder[String]
       if (CofferConf.hostEngines(plan.session.sparkContext.conf)) {
-        lines += "no enclaves: fragments run in host engines, which hold no key; executors see what the protections of each column show"
-        lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and nobody vouches for the answer"
+        if (Vouched.byEngines(plan)) {
+          lines += "no enclaves: fragments run in host engines, which hold no key; executors see what the protections of each column show"
+          lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and nobody vouches for the answer"
+        } else
+          lines += "no enclaves, and no engine on executors: the client engine reads what it needs from storage; the host sees which bytes it reads"
       } else {
         lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
         if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
@@ -63,7 +68,7 @@ private final class Description(query: Option[CofferQuery]) {
       of(if (query.isEmpty || now.exists(ended)) now else SealStages.preview(now))
     case q: QueryStageExec => of(q.plan)
     case h: CofferHomeExec =>
-      val home = part(h.part)
+      val home = part(h.part) ++ tables(h.part.template).flatMap(read)
       home ++ homes(h.part.template).flatMap { home =>
         s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}" +: of(home.root).map("  " + _)
       }
@@ -73,10 +78,19 @@ private final class Description(query: Option[CofferQuery]) {
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
       val name = partitioning.getClass.getSimpleName.stripSuffix("$")
-      fragment(s"shuffle $name", e.child)((f, q) => shuffle(partitioning, f, q)) ++ below(e.child)
+      fragment(s"shuffle $name", e.child, Some(partitioning))((f, q) => shuffle(partitioning, f, q)) ++ below(e.child)
     case b: CofferBroadcastExchangeExec =>
       fragment("broadcast", b.child)((f, q) => Fragments.broadcast(f.template, f.context(q)).map(tasks)) ++ below(b.child)
     case other => below(other)
+  }
+
+  private def tables(plan: SparkPlan): Seq[HomeTable] = plan.collect { case HomeTableExec(table) => table }
+
+  private def read(table: HomeTable): Seq[String] = {
+    val bytes = Utils.bytesToString(table.scan.bytes)
+    val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
+    s"read at home, by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
+      table.openings.map(o => s"  ${HomeTable.text(table, o)}")
   }
 
   private def homes(plan: SparkPlan): Seq[HomeExec] = plan.collect { case home: HomeExec => home }
@@ -84,7 +98,7 @@ private final class Description(query: Option[CofferQuery]) {
   /** What runs on the trusted site. */
   private def part(fragment: CofferFragmentExec): Seq[String] = {
     val details =
-      try query.map(q => CofferHomeExec.translate(fragment, q)._1)
+      try query.map(q => CofferHomeExec.translate(fragment, q).fragment)
       catch { case NonFatal(_) => None }
     details match {
       case Some(f) => "at home, by the client engine:" +: readable(f)
@@ -103,18 +117,24 @@ private final class Description(query: Option[CofferQuery]) {
     case p => of(p)
   }
 
-  private def fragment(what: String, plan: SparkPlan)(
+  private def fragment(what: String, plan: SparkPlan, exchange: Option[Partitioning] = None)(
       translate: (CofferFragmentExec, CofferQuery) => Result[Seq[String]]): Seq[String] = plan match {
     case f: CofferFragmentExec =>
       val details =
         try query.flatMap(translate(f, _).toOption)
         catch { case NonFatal(_) => None }
       details match {
-        case Some(lines) => s"fragment → $what" +: lines.map("  " + _)
+        case Some(lines) =>
+          val shown = new Shown(f, CofferConf.hostEngines(CofferDriver.conf)).lines(exchange)
+          s"fragment → $what" +: (lines ++ learned(shown)).map("  " + _)
         case None => Seq(s"fragment → $what: ${f.operators}")
       }
     case _ => Nil
   }
+
+  private def learned(operators: Seq[String]): Seq[String] =
+    if (operators.isEmpty) Nil
+    else s"by its operators in $site the host learns of" +: operators.map("  " + _)
 
   private def result(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] =
     ResultPlan.of(RootSort.restore(fragment.template), fragment.context(query)).map { plan =>

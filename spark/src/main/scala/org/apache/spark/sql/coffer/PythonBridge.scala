@@ -14,6 +14,9 @@ object PythonBridge {
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
 
+  /** Whether somebody vouches for the answer: see [[Vouched]]. */
+  def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
+
   /**
    * Serves the result as one Arrow IPC stream on a local socket, as Spark serves its own to Python: address, secret, and the server, whose
    * `getResult` throws what went wrong.

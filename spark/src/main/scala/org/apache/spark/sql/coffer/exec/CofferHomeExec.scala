@@ -5,10 +5,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.{Context, Fragments, HomeLeaf, Leaf, LeafResolver}
-import org.apache.spark.sql.coffer.proto.plan.Fragment
-import org.apache.spark.sql.coffer.proto.wire.RunAtHome
-import org.apache.spark.sql.coffer.sites.HomeExec
+import org.apache.spark.sql.coffer.plan.{Context, Fragments, HomeFragment, Leaf, LeafResolver}
+import org.apache.spark.sql.coffer.proto.wire.{RunAtHome, TableScan}
+import org.apache.spark.sql.coffer.sites.{ClientBytes, HomeBounds, HomeExec, HomeTableExec}
 import org.apache.spark.sql.coffer.wire.OpenedResult
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
@@ -16,7 +15,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
  * The part of a query that only the trusted site can do, as one fragment of one partition in the client engine, over the rows that each
- * [[HomeExec]] of its plan brings home.
+ * [[HomeExec]] of its plan brings home and the tables that each [[HomeTableExec]] reads there.
  */
 case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
 
@@ -36,9 +35,18 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
   private def run(): OpenedResult = {
     val query = CofferQuery.required(sparkContext)
     part.ready()
-    val (fragment, homes) = CofferHomeExec.translate(part, query)
-    val request = RunAtHome.newBuilder.setSession(query.session).setFragment(fragment.toByteString)
-    homes.map(_.plan).zipWithIndex.foreach {
+    val home = CofferHomeExec.translate(part, query)
+    val most = ClientBytes.of(conf)
+    HomeBounds.check(home, part.template, most)
+    val request = RunAtHome.newBuilder.setSession(query.session).setFragment(home.fragment.toByteString).setReadBytes(most)
+    home.scans.foreach { s =>
+      s.leaf.plan match {
+        case t: HomeTableExec =>
+          request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.home.table.info.getHandle))
+        case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is not read at home"))
+      }
+    }
+    home.homes.map(_.plan).zipWithIndex.foreach {
       case (home: HomeExec, id) => request.addInputs(RunAtHome.HomeInput.newBuilder.setInputId(id).setKept(home.fetch()))
       case (other, _) => throw CofferQuery.refusal(Seq(s"${other.nodeName} does not come home"))
     }
@@ -87,12 +95,13 @@ object CofferHomeExec {
   private object HomeLeaves extends LeafResolver {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
       case home: HomeExec => Some(home.leaf)
+      case table: HomeTableExec => Some(table.leaf)
       case _ => None
     }
   }
 
   /** The fragment, with the values of subqueries in their places. */
-  private[coffer] def translate(part: CofferFragmentExec, query: CofferQuery): (Fragment, Seq[HomeLeaf]) = {
+  private[coffer] def translate(part: CofferFragmentExec, query: CofferQuery): HomeFragment = {
     val context = part.context(query)
     val last = part.template match {
       case CollectTailExec(_, child) => child

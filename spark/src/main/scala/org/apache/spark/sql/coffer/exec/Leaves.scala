@@ -3,8 +3,8 @@ package org.apache.spark.sql.coffer.exec
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, HomeLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
-import org.apache.spark.sql.coffer.sites.HomeExec
+import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, HomeLeaf, HomeTableLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
+import org.apache.spark.sql.coffer.sites.{HomeExec, HomeTableExec}
 import org.apache.spark.sql.coffer.source.CofferScan
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
@@ -74,6 +74,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
   override def leaf(plan: SparkPlan): Option[Leaf] = TableLeaves.leaf(plan).orElse {
     input(plan) match {
       case home: HomeExec => Some(home.leaf)
+      case table: HomeTableExec => Some(table.leaf)
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))
       case BroadcastRead(_) =>
         Some(InputLeaf(plan, plan.output, () => throw new IllegalStateException("a broadcast has no partitions"), broadcast = true))
@@ -95,7 +96,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
         case _ => Vector.empty
       }
     // In the client engine, which has no partitions to lay out.
-    case Some(_: HomeLeaf) => Vector.empty
+    case Some(_: HomeLeaf | _: HomeTableLeaf) => Vector.empty
     case None =>
       plan match {
         case u: UnionExec if u.outputPartitioning.isInstanceOf[UnknownPartitioning] =>

@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.sites.{Home, HomeExec}
+import org.apache.spark.sql.coffer.sites.{Home, HomeExec, HomeTable, HomeTableExec}
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedInsert, SealedWrite, SealedWriteExec}
 import org.apache.spark.sql.execution._
@@ -26,7 +26,7 @@ object SealedPlans {
     case SealedScan(_, _) => true
     case b: BatchScanExec => b.table.isInstanceOf[CofferTable]
     case _: CofferShuffleExchangeExec | _: CofferBroadcastExchangeExec | _: CofferResultExec | _: CofferRootExec => true
-    case _: SealedWriteExec | _: CofferWriteStageExec | _: HomeExec | _: CofferHomeExec => true
+    case _: SealedWriteExec | _: CofferWriteStageExec | _: HomeExec | _: HomeTableExec | _: CofferHomeExec => true
     case a: AdaptiveSparkPlanExec => mentions(a.inputPlan) || mentions(a.context.qe.analyzed)
     case q: QueryStageExec => mentions(q.plan)
     case m: InMemoryTableScanExec => mentions(m.relation.cachedPlan)
@@ -42,6 +42,7 @@ object SealedPlans {
     case w: SealedInsert => w
     case w: SealedWrite => w
     case h: Home => h
+    case t: HomeTable => t
   }
 
   /** Commands run at the driver and were judged when they were analysed. */

@@ -27,6 +27,9 @@ final case class RangeFragments(
     sampleKeys: Seq[SortKey], // over the sample's own columns, for picking bounds
     shuffle: TranslatedFragment)
 
+/** What the client engine runs, by `input_id` the rows and by `scan_id` the tables that it runs over. */
+final case class HomeFragment(fragment: Fragment, homes: Seq[HomeLeaf], scans: Seq[BoundScan])
+
 /** Translates the subtree between two exchanges, with the sink that its rows go to. */
 object Fragments {
   val version = 1
@@ -36,13 +39,13 @@ object Fragments {
     build(plan, context)((relation, translation) =>
       Right((relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build())))
 
-  /** The part of a plan that the client engine runs; with each `input_id` the rows that it stands for. */
-  def home(plan: SparkPlan, context: Context): Result[(Fragment, Seq[HomeLeaf])] = {
+  /** The part of a plan that the client engine runs; with each `input_id` the rows that it stands for, and the tables it reads. */
+  def home(plan: SparkPlan, context: Context): Result[HomeFragment] = {
     val translation = new Translation(context)
     for {
       relation <- Operators.convert(plan, translation)
       fragment <- assemble(relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build(), translation)
-    } yield (fragment.fragment, translation.boundHomes)
+    } yield HomeFragment(fragment.fragment, translation.boundHomes, translation.boundScans)
   }
 
   /** Files of a sealed table whose columns are the plan's; rows come sorted by the partition columns. */

@@ -17,7 +17,14 @@ private[plan] object HomeRows {
       Relation(reveal(leaf, rows, columns, translation), leaf.output, leaf.partitions)
     }
 
-  private def reveal(leaf: HomeLeaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {
+  /** Over the scan of a table that is read at home. Where it reads the columns as they are, there is nothing to open. */
+  def opened(leaf: HomeTableLeaf, read: Relation, translation: Translation): Result[Relation] =
+    if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
+    else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
+      Relation(reveal(leaf, read.node, columns, translation), leaf.output, leaf.partitions)
+    }
+
+  private def reveal(leaf: Leaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {
     val reveal = Reveal.newBuilder.setChild(rows)
     columns.foreach(reveal.addColumns)
     translation.node(leaf.plan).setReveal(reveal).build()

@@ -42,6 +42,13 @@ final case class HomeLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq
   override def partitions: () => Int = () => 1
 }
 
+/** A table that the client engine reads at home, as one partition, and what it makes of the columns read. */
+final case class HomeTableLeaf(scan: ScanLeaf, openings: Seq[Opening]) extends Leaf {
+  override def plan: SparkPlan = scan.plan
+  override def output: Seq[Attribute] = openings.map(_.output)
+  override def partitions: () => Int = () => 1
+}
+
 /** Says which nodes of a plan are leaves of the fragment. Asked before any operator serde, from the top down. */
 trait LeafResolver {
   def leaf(plan: SparkPlan): Option[Leaf]

@@ -103,6 +103,7 @@ object Operators {
           Relation(translation.node(i.plan).setInput(input).build(), i.output, i.partitions)
         }
       case h: HomeLeaf => HomeRows.convert(h, translation)
+      case t: HomeTableLeaf => convertLeaf(t.scan, translation).flatMap(HomeRows.opened(t, _, translation))
     }
 
   private[plan] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =

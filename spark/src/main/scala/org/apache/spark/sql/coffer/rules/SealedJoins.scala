@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRe
 import org.apache.spark.sql.coffer.CofferQuery
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.coffer.plan.CofferNestedLoopJoinExec
-import org.apache.spark.sql.coffer.sites.Home
+import org.apache.spark.sql.coffer.sites.{Home, HomeTable}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -29,7 +29,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
 
   private def select(join: Join): Option[SparkPlan] = join match {
-    case j if j.exists(_.isInstanceOf[Home]) => Some(atHome(j))
+    case j if j.exists(n => n.isInstanceOf[Home] || n.isInstanceOf[HomeTable]) => Some(atHome(j))
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
       else if (hintToShuffleReplicateNL(j.hint) && joinType.isInstanceOf[InnerLike]) product(j)

@@ -30,6 +30,9 @@ final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sum
   def attributes: Seq[Attribute] =
     (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)
 
+  /** As its table calls it. */
+  def named: String = forms.headOption.fold(attribute.name)(f => f.table.schema.fields(f.stored.column).name)
+
   def protections: String = forms.map(_.stored.protection).distinct.mkString(", ")
 }
 

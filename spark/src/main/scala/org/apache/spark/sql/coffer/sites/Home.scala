@@ -45,9 +45,10 @@ case class HomeExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNod
     case r: CofferRootExec =>
       r.through {
         case result: CofferResultExec => result.keep(ClientBytes.of(conf)).getKept
-        case local @ (_: LocalTableScanExec | _: EmptyRelationExec) if local.executeCollect().isEmpty => 0
+        case HomeExec.NoRows() => 0
         case other => throw CofferQuery.refusal(Seq(s"rows of ${other.nodeName} cannot be taken home"))
       }
+    case HomeExec.NoRows() => 0
     case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed query"))
   }
 
@@ -55,7 +56,20 @@ case class HomeExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNod
 }
 
 object HomeExec {
-  def in(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[HomeExec])
+
+  /** What the optimizer proved empty, which then is no sealed query any more. */
+  private object NoRows {
+    def unapply(plan: SparkPlan): Boolean = plan match {
+      case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().isEmpty
+      case _ => false
+    }
+  }
+
+  /** Whether a plan runs at home: it has rows that come there, or tables that are read there. */
+  def in(plan: SparkPlan): Boolean = plan.exists {
+    case _: HomeExec | _: HomeTableExec => true
+    case _ => false
+  }
 }
 
 /** `spark.coffer.client.maxBytes`: how much one part of a query may bring home, unpacked. */

@@ -2,6 +2,8 @@ package org.apache.spark.sql.coffer.sites
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.coffer.CofferConf
+import org.apache.spark.sql.coffer.write.SealedInsert
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /**
@@ -10,7 +12,12 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
  */
 private[coffer] final case class SiteStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(_: SealedInsert) if CofferConf.hostEngines(session.sparkContext.conf) =>
+      throw Refused.writeByHosts()
+    case ReturnAnswer(insert: SealedInsert) if Sites.needed(insert) =>
+      Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(insert.child)))))
     case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(query))))
+    case table: HomeTable => Seq(HomeTableExec(table))
     case home: Home => Seq(HomeExec(home.openings, session.sessionState.executePlan(home.away).executedPlan))
     case _ => Nil
   }

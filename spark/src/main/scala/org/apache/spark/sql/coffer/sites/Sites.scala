@@ -1,10 +1,14 @@
 package org.apache.spark.sql.coffer.sites
 
+import scala.annotation.tailrec
+import scala.collection.mutable
+import scala.util.control.ControlThrowable
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.{CofferConf, CofferQuery}
+import org.apache.spark.sql.coffer.{CofferConf, CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
 import org.apache.spark.sql.coffer.proto.plan.Reveal
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
@@ -20,8 +24,32 @@ private[coffer] final class Sites(session: SparkSession) {
   private val hosts = CofferConf.hostEngines(session.sparkContext.conf)
   private val aggregates = new SiteAggregates(hosts)
 
+  /** Tables that engines turned out to have too little of. */
+  private val readAtHome = mutable.Set.empty[CofferTable]
+
   /** The whole query as the client engine ends it. */
-  def rewrite(query: LogicalPlan): LogicalPlan = home(place(query), query.outputSet, query.output)
+  @tailrec
+  def rewrite(query: LogicalPlan): LogicalPlan = {
+    val done =
+      try Some(home(place(query), query.outputSet, query.output))
+      catch { case NeededAtHome(table) if readAtHome.add(table) => None }
+    done match {
+      case Some(plan) => plan
+      case None => rewrite(query)
+    }
+  }
+
+  /** The query of a write, by enclaves whole: what they write they must have open. */
+  def toWrite(query: LogicalPlan): LogicalPlan = place(query) match {
+    case away: Away =>
+      query.output.filterNot(a => away.held.get(a).exists(_.open)).flatMap(away.held.get) match {
+        case Nil => session.sessionState.executePlan(Project(query.output, away.plan)).optimizedPlan
+        case closed => throw Refused.unwritable(closed.map(h => s"column `${h.named}` (${h.protections})"))
+      }
+    case AtHome(plan) =>
+      val brought = plan.collect { case h: Home => h.openings.filter(_.form.isDefined).map(_.text) }.flatten.distinct
+      throw Refused.unwritable(brought.map(text => s"column $text"))
+  }
 
   /** At home columns keep their places too: unions, and who reads the result, go by them. */
   private def place(plan: LogicalPlan): Placed = sited(plan) match {
@@ -79,24 +107,20 @@ private[coffer] final class Sites(session: SparkSession) {
   // ---- leaves
 
   private def table(scan: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): Placed =
-    if (table.stored.isEmpty)
-      if (hosts && !table.unverified) throw Refused.opened(table, scan.output.headOption.map(_.name))
+    if (hosts && !table.unverified && hidden(scan, table)) AtHome(HomeTable.of(table, scan.output))
+    else if (table.stored.isEmpty)
+      if (hosts) allOpen(DataSourceV2Relation(table.asStored, scan.output, None, None, relation.options))
       else allOpen(scan)
     else {
-      val needed = scan.output.map(a => a -> table.stored.filter(c => c.column == column(table, a) && c.isColumn))
-      val placed = needed.exists { case (_, stored) => stored.exists(c => Set("ashe", "std")(c.protection)) }
-      val files = if (placed) places(table) else None
+      val needed = scan.output.map(a => a -> HomeTable.stored(table, a))
+      val files = if (needed.exists { case (_, stored) => stored.exists(_.needsPlace) }) places(table) else None
       val held = needed.map { case (a, stored) =>
         val (kept, forms) = stored.partition(opened)
         val open = kept.headOption.map(c => AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
         Held(a, open.isDefined,
           forms.filter(c => StoredColumn.schemes(c.protection)).map { c =>
-            val byRow = Set("ashe", "std")(c.protection)
-            Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => byRow))
+            Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => c.needsPlace))
           }) -> open
-      }
-      held.collectFirst { case (h, None) if h.forms.isEmpty => h.attribute }.foreach { a =>
-        throw Refused.opened(table, Some(a.name))
       }
       val output = held.flatMap { case (h, open) => open.toSeq ++ h.forms.map(_.attribute) } ++
         files.toSeq.flatMap { case (f, r) => Seq(f, r) }
@@ -104,16 +128,16 @@ private[coffer] final class Sites(session: SparkSession) {
       Away(stored, AttributeMap(held.map { case (h, _) => h.attribute -> h }))
     }
 
-  private def column(table: CofferTable, a: Attribute): Int = table.schema.fieldIndex(a.name)
+  /** Whether engines without keys have nothing of a column that the query needs of a table. */
+  private def hidden(scan: DataSourceV2ScanRelation, table: CofferTable): Boolean =
+    table.stored.isEmpty || readAtHome(table) || scan.output.exists(a => HomeTable.closed(HomeTable.stored(table, a)))
 
   /** Whether engines may open what is stored so. */
   private def opened(c: StoredColumn): Boolean = c.protection == "plain" || (c.protection == "tee" && !hosts)
 
   private def places(table: CofferTable): Option[(Attribute, Attribute)] =
     for (f <- table.stored.find(_.protection == "file"); r <- table.stored.find(_.protection == "row"))
-      yield (attribute(f), attribute(r))
-
-  private def attribute(c: StoredColumn): Attribute = AttributeReference(c.name, c.dataType, c.nullable)()
+      yield (f.attribute, r.attribute)
 
   private def leaf(plan: LeafNode): Placed = plan match {
     // Rows that the query brings along: a host engine would see them.
@@ -236,6 +260,7 @@ private[coffer] final class Sites(session: SparkSession) {
 
   private def home(placed: Placed, needed: AttributeSet, order: Seq[Attribute]): LogicalPlan = placed match {
     case AtHome(plan) => plan
+    case away: Away if local(away.plan) => Project(order.filter(needed.contains), away.plan)
     case away: Away =>
       val columns = order.filter(needed.contains).flatMap(away.held.get)
       val plain = columns.filter(_.sums.isEmpty).map(opening)
@@ -260,6 +285,12 @@ private[coffer] final class Sites(session: SparkSession) {
       }
   }
 
+  /** Rows that the query brings along are at home already. */
+  private def local(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
+    case _: LocalRelation | _: OneRowRelation | _: EmptyRelation => true
+    case _ => false
+  }
+
   private def placeOf(o: Opening): Seq[Attribute] =
     if (o.kind == Reveal.Kind.VALUE) o.form.toSeq.flatMap(_.place).flatMap { case (f, r) => Seq(f, r) } else Nil
 
@@ -267,7 +298,10 @@ private[coffer] final class Sites(session: SparkSession) {
     if (held.open) Opening(held.attribute, held.attribute, Reveal.Kind.AS_IS, None)
     else held.openable match {
       case Some(form) => Opening(held.attribute, form.attribute, Reveal.Kind.VALUE, Some(form))
-      case None => throw Refused.unopenable(held)
+      case None => held.forms.headOption match {
+          case Some(form) if hosts && !readAtHome(form.table) => throw NeededAtHome(form.table)
+          case _ => throw Refused.unopenable(held)
+        }
     }
 }
 
@@ -282,17 +316,28 @@ private[coffer] object Sites {
   }
 }
 
+/** Engines would carry a column home from which it does not open: the placing begins anew, with the table read at home. */
+private final case class NeededAtHome(table: CofferTable) extends ControlThrowable
+
 private object PredicateSplit extends PredicateHelper {
   def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 }
 
 /** What neither engines nor the client engine can do: the column, what it has, and what would help. */
-private object Refused {
+private[sites] object Refused {
+  def unwritable(columns: Seq[String]) = new CofferException(
+    "COFFER_UNSUPPORTED",
+    "rows that come from columns which enclaves cannot open cannot be written to a sealed table: they would be opened at home, and only enclaves " +
+      s"write; ${if (columns.isEmpty) "a condition is decided at home" else columns.mkString(", ")}",
+    "write columns that the policy lets enclaves open (tee or plain among their protections), or bring the rows home (coffer.to_arrow), write them " +
+      "as Parquet there and seal them with coffer encrypt")
+
+  def writeByHosts() = new CofferException(
+    "COFFER_UNSUPPORTED",
+    "spark.coffer.enclave is none: engines hold no keys, so they cannot write a sealed table",
+    "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at home with coffer encrypt")
+
   def unopenable(held: Held) = CofferQuery.refusal(Seq(
       s"column `${held.attribute.name}` is needed in clear, and what is stored of it (${held.protections}) cannot be opened: " +
         "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
-
-  def opened(table: CofferTable, column: Option[String]) = CofferQuery.refusal(Seq(
-      s"column `${column.getOrElse("?")}` of ${table.name()} can be opened in enclaves only, and spark.coffer.enclave is none: " +
-        "give it det, ope, ore, ashe or std in the policy and encrypt the table anew, or run with enclaves"))
 }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.sites
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Proto, TableInfo}
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.types.{DataType, StructField}
@@ -29,6 +30,15 @@ final case class StoredColumn(
   def isColumn: Boolean = protection != "file" && protection != "row"
 
   def field: StructField = StructField(name, dataType, nullable)
+
+  /** A new one for each use. */
+  def attribute: AttributeReference = AttributeReference(name, dataType, nullable)()
+
+  /** Whether its values are the column's own, under Parquet's encryption or none. */
+  def isOpen: Boolean = protection == "plain" || protection == "tee"
+
+  /** Whether its values say nothing without their file and row. */
+  def needsPlace: Boolean = protection == "std" || protection == "ashe"
 
   /** To who holds the table's files. */
   def shows: String = protection match {

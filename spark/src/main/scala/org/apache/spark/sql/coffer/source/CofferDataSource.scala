@@ -72,18 +72,18 @@ final class CofferTable private (val info: TableInfo, location: String, val view
   /** How its columns lie in the files, if not each as itself. */
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
 
-  /** The same version as its files have it: the stored columns in the place of the columns. */
+  /** The same version as its files have it: the stored columns, if there are any, in the place of the columns. */
   def asStored: CofferTable = new CofferTable(info, location, viewed = true)
 
   override val schema: StructType =
-    if (viewed) StructType(StoredColumn.all(info).map(_.field))
+    if (viewed && info.getStoredCount > 0) StructType(StoredColumn.all(info).map(_.field))
     else StructType(info.getSchema.getFieldsList.asScala.map { f =>
       StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
     }.toArray)
 
   /** Stored bytes of each column of the schema. */
   private[source] def columnBytes: Seq[Long] =
-    if (viewed) stored.map(_.bytes) else info.getColumnsList.asScala.map(_.getBytes).toSeq
+    if (viewed && stored.nonEmpty) stored.map(_.bytes) else info.getColumnsList.asScala.map(_.getBytes).toSeq
 
   def partitionNames: Seq[String] = info.getPartitionColumnsList.asScala.toSeq
 

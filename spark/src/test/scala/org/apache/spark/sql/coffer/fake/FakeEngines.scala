@@ -11,7 +11,7 @@ import scala.jdk.CollectionConverters._
 import com.google.protobuf.ByteString
 
 import org.apache.spark.sql.coffer.exec.ArrowRows
-import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node, Partitioning, Schema, Sink}
+import org.apache.spark.sql.coffer.proto.plan.{Fragment, Literal => ProtoLiteral, Node, Partitioning, Schema, Sink}
 import org.apache.spark.sql.coffer.proto.wire._
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => C, TaskMessage => M}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -45,6 +45,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val begun = new CopyOnWriteArrayList[BeginWrite]()
   val published = new CopyOnWriteArrayList[PublishWrite]()
   val aborted = new CopyOnWriteArrayList[AbortWrite]()
+  val ran = new CopyOnWriteArrayList[RunAtHome]()
 
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
   @volatile var rows: Int => Long = _.toLong
@@ -94,6 +95,10 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
         val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setMessage("Division by zero.").setPlace("here")
         c.send(C.ERROR_OPENED_VALUE, ErrorOpened.newBuilder.setDetail(detail).build())
       case C.OPEN_METRICS_VALUE => c.send(C.METRICS_OPENED_VALUE, MetricsOpened.getDefaultInstance)
+      case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))
+      case C.DESCRIBE_FRAGMENT_VALUE =>
+        c.send(C.FRAGMENT_DESCRIBED_VALUE, FragmentDescribed.newBuilder.setText("(a fragment)\n").build())
+      case C.RUN_AT_HOME_VALUE => home(c, RunAtHome.parseFrom(payload))
       case C.END_SESSION_VALUE =>
         ended.add(EndSession.parseFrom(payload).getSession)
         c.send(C.SESSION_ENDED_VALUE, SessionEnded.getDefaultInstance)
@@ -208,6 +213,36 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       ArrowRows.stream(rows, output, new SQLConf).foreach(c.send(C.RESULT_ARROW_VALUE, _))
       c.send(C.RESULT_END_VALUE, ResultEnd.newBuilder.setRows(request.getResultsCount.toLong).build())
     }
+  }
+
+  /** One row of zeros. */
+  private def home(c: FakeConnection, request: RunAtHome): Unit = {
+    ran.add(request)
+    val output = attributes(Fragment.parseFrom(request.getFragment).getOutput)
+    val zero = new GenericInternalRow(output.map(a => Literal.default(a.dataType).value).toArray[Any])
+    ArrowRows.stream(Iterator.single[InternalRow](zero), output, new SQLConf).foreach(c.send(C.RESULT_ARROW_VALUE, _))
+    c.send(C.RESULT_END_VALUE, ResultEnd.newBuilder.setRows(1).build())
+  }
+
+  /** Ciphertexts that say what they are: 1000 + N under ope, whose domain is 0 to 150; else the protection and the value as text. */
+  private def encrypt(c: FakeConnection, request: EncryptLiterals): Unit = {
+    val table = tables.values.find(_.getHandle == request.getHandle).get
+    val stored = table.getStoredList.asScala.find(_.getName == request.getStored).get
+    val answer = LiteralsEncrypted.newBuilder
+    request.getLiteralsList.asScala.foreach { l =>
+      val value = if (l.hasString) l.getString else l.getInt.toString
+      val one = LiteralsEncrypted.Ciphertext.newBuilder
+      stored.getProtection match {
+        case "ope" if l.hasInt && l.getInt < 0 => one.setBelow(true)
+        case "ope" if l.hasInt && l.getInt > 150 => one.setAbove(true)
+        case "ope" if l.hasInt => one.setLiteral(ProtoLiteral.newBuilder.setType(stored.getType).setInt(1000 + l.getInt))
+        case protection =>
+          val bytes = ByteString.copyFromUtf8(s"$protection:$value")
+          one.setLiteral(ProtoLiteral.newBuilder.setType(stored.getType).setBinary(bytes))
+      }
+      answer.addCiphertexts(one)
+    }
+    c.send(C.LITERALS_ENCRYPTED_VALUE, answer.build())
   }
 
   private def limit(node: Node): Int = node.getOpCase match {

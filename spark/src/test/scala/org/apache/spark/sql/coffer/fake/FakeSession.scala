@@ -16,6 +16,10 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
   protected var engine: FakeEngine = _
   protected var spark: SparkSession = _
 
+  /** Further settings of the session, and further tables by their paths. */
+  protected def settings: Map[String, String] = Map.empty
+  protected def more: Map[String, TableInfo] = Map.empty
+
   private def table(handle: Int, id: String, path: String, partitionColumns: String*): TableInfo = {
     def field(name: String, id: TypeId) =
       Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
@@ -41,9 +45,11 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
       Map(
         "/sealed/t" -> table(1, "aa", "/sealed/t"),
         "/sealed/u" -> table(2, "bb", "/sealed/u"),
-        "/sealed/p" -> table(3, "cc", "/sealed/p", "s")))
+        "/sealed/p" -> table(3, "cc", "/sealed/p", "s")) ++ more)
     engine = new FakeEngine(folder)
-    spark = SparkSession.builder()
+    val builder = SparkSession.builder()
+    settings.foreach { case (key, value) => builder.config(key, value) }
+    spark = builder
       .master("local[2, 3]")
       .config("spark.ui.enabled", "false")
       .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
@@ -53,7 +59,9 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
       .config("spark.sql.shuffle.partitions", "5")
       .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
       .getOrCreate()
-    Seq("t", "u", "p").foreach(t => spark.read.format("coffer").load(s"/sealed/$t").createOrReplaceTempView(t))
+    (Seq("/sealed/t", "/sealed/u", "/sealed/p") ++ more.keys).foreach { path =>
+      spark.read.format("coffer").load(path).createOrReplaceTempView(path.stripPrefix("/sealed/"))
+    }
   }
 
   override protected def afterAll(): Unit = {

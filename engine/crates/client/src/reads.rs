@@ -1,0 +1,137 @@
+//! Tables that the client engine reads itself, for the part of a plan that runs here: where no engine may open what a query needs.
+//!
+//! Files, row groups and footers are pinned by the manifest as they are for enclaves, so what is read is authentic and whole; the
+//! keys stay in this process.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use arrow::datatypes::SchemaRef;
+use coffer_engine::storage::FilesOnly;
+use coffer_plan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
+use coffer_proto::{
+    plan::{Fragment, Scan, node::Op},
+    wire::{FileSlice, RunAtHome},
+};
+use datafusion_common::{Result as DataResult, internal_datafusion_err};
+
+use crate::{
+    ClientError, Service,
+    home::nodes,
+    tables::{Opened, data_type},
+};
+
+/// The scans of one run, by id.
+#[derive(Default)]
+pub(crate) struct Reads(HashMap<u32, Read>);
+
+struct Read {
+    table: Arc<Opened>,
+    /// That are read, in the files' names.
+    columns: Vec<String>,
+    schema: SchemaRef,
+    files: ScanFiles,
+    limit: Arc<ReadLimit>,
+    most: u64,
+}
+
+impl Service {
+    /// What the scans of a fragment read: each of a table that was opened here, whole.
+    pub(crate) fn reads(&self, request: &RunAtHome, fragment: &Fragment) -> Result<Reads, ClientError> {
+        let whole = fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
+        let mut reads = HashMap::new();
+        for scan in scans(fragment) {
+            let asked = request.scans.iter().find(|asked| asked.scan_id == scan.scan_id);
+            let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
+            let read = Read::new(self.table(asked.handle)?, scan, request.read_bytes, whole)?;
+            if reads.insert(scan.scan_id, read).is_some() {
+                return Err(ClientError::Malformed("fragment"));
+            }
+        }
+        Ok(Reads(reads))
+    }
+}
+
+impl Read {
+    fn new(table: Arc<Opened>, scan: &Scan, most: u64, whole: bool) -> Result<Self, ClientError> {
+        let declared = scan.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+        for field in &declared.fields {
+            if table.column(&field.name).map(data_type) != field.r#type {
+                return Err(ClientError::HomeColumn(field.name.clone()));
+            }
+        }
+        let columns: Vec<String> = declared.fields.iter().map(|field| field.name.clone()).collect();
+        let keys = table.keks(columns.iter().map(String::as_str))?;
+        let limit = Arc::new(ReadLimit::new(most));
+        let files = ScanFiles {
+            slices: slices(&table, &columns)?,
+            keys: Arc::new(keys),
+            footers: Arc::new(FooterCache::default()),
+            store: Arc::new(FilesOnly::default()),
+            bytes_read: Arc::new(AtomicU64::new(0)),
+            whole: whole.then(|| Arc::new(BytesSeen::default())),
+            limit: Some(Arc::clone(&limit)),
+        };
+        Ok(Self {
+            table,
+            columns,
+            schema: boundary_schema(declared)?,
+            files,
+            limit,
+            most,
+        })
+    }
+}
+
+/// All row groups of all files.
+fn slices(table: &Opened, columns: &[String]) -> Result<Vec<FileSlice>, ClientError> {
+    let mut slices = Vec::new();
+    for file in 0..table.files() {
+        let groups = u32::try_from(table.row_groups(file).unwrap_or_default());
+        let groups = groups.map_err(|_| ClientError::Malformed("a file too large"))?;
+        if groups > 0 {
+            let slice = table.slice(file, 0..groups, columns);
+            slices.push(slice.ok_or(ClientError::Malformed("a file's name"))?);
+        }
+    }
+    Ok(slices)
+}
+
+impl Reads {
+    pub(crate) fn files(&self, scan: u32) -> DataResult<ScanFiles> {
+        let read = self.0.get(&scan);
+        let read = read.ok_or_else(|| internal_datafusion_err!("scan {scan} is not of this fragment"))?;
+        Ok(read.files.clone())
+    }
+
+    /// Whether a scan wanted more than it may read, which is then why the run failed.
+    pub(crate) fn passed(&self) -> Option<ClientError> {
+        let read = self.0.values().find(|read| read.limit.was_passed())?;
+        let names: BTreeSet<String> = read.columns.iter().map(|name| read.table.shown_name(name)).collect();
+        Some(ClientError::TooMuchRead {
+            table: read.table.name().to_owned(),
+            columns: names.into_iter().collect::<Vec<_>>().join("`, `"),
+            most: read.most,
+        })
+    }
+
+    /// Reads what the plan left unread, where reading must not depend on data.
+    pub(crate) async fn rest(&self) -> DataResult<()> {
+        for read in self.0.values() {
+            read_rest(&read.schema, &read.files).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The fragment's scans.
+pub(crate) fn scans(fragment: &Fragment) -> Vec<&Scan> {
+    let all = nodes(fragment).into_iter();
+    all.filter_map(|node| match &node.op {
+        Some(Op::Scan(scan)) => Some(scan),
+        _ => None,
+    })
+    .collect()
+}

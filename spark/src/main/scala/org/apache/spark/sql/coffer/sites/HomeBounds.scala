@@ -1,0 +1,56 @@
+package org.apache.spark.sql.coffer.sites
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.plan.HomeFragment
+import org.apache.spark.sql.coffer.proto.plan.Node
+import org.apache.spark.sql.execution.{CollectLimitExec, GlobalLimitExec, LocalLimitExec, SparkPlan}
+import org.apache.spark.util.Utils
+
+/** What tables that are read at home may give, as far as it is known before they are read; the client engine sees to the rest. */
+private[coffer] object HomeBounds {
+
+  /** Refuses a table of which more than `most` stored bytes would be read for certain. Conditions prune, and limits end a scan early. */
+  def check(home: HomeFragment, plan: SparkPlan, most: Long): Unit = if (!limited(plan)) {
+    val pruned = filtered(home.fragment.getRoot)
+    home.scans.filterNot(s => pruned(s.id)).map(_.leaf.plan).foreach {
+      case HomeTableExec(table) if table.scan.bytes > most => throw refused(table, plan, most)
+      case _ => ()
+    }
+  }
+
+  private def limited(plan: SparkPlan): Boolean = plan.exists {
+    case _: GlobalLimitExec | _: LocalLimitExec | _: CollectLimitExec => true
+    case _ => false
+  }
+
+  /** Scans with conditions of their own. */
+  private def filtered(node: Node): Set[Int] = {
+    val below = children(node).flatMap(filtered).toSet
+    if (node.hasScan && node.getScan.getPushedCount > 0) below + node.getScan.getScanId else below
+  }
+
+  private def children(node: Node): Seq[Node] = node.getOpCase match {
+    case Node.OpCase.FILTER => Seq(node.getFilter.getChild)
+    case Node.OpCase.PROJECT => Seq(node.getProject.getChild)
+    case Node.OpCase.AGGREGATE => Seq(node.getAggregate.getChild)
+    case Node.OpCase.SORT => Seq(node.getSort.getChild)
+    case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
+    case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
+    case Node.OpCase.REVEAL => Seq(node.getReveal.getChild)
+    case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
+    case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
+    case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET => Nil
+  }
+
+  private def refused(table: HomeTable, plan: SparkPlan, most: Long): CofferException = {
+    val names = table.output.map(a => s"`${a.name}`").mkString(", ")
+    new CofferException(
+      "too_much_home",
+      s"reading $names of ${table.table.name()} at home takes ${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
+        s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and cannot work on " +
+        table.closed.map(a => s"`${a.name}`").mkString(", "),
+      (Helps.of(table.closed, plan) :+ s"run with enclaves, filter more, or raise ${ClientBytes.KEY}").mkString("; "))
+  }
+}

@@ -51,6 +51,9 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   @volatile var rows: Int => Long = _.toLong
   @volatile var bytes: Int => Long = _ => 100L
 
+  /** Whether fragments are described for EXPLAIN, which else shows the names of their operators. */
+  @volatile var describes = false
+
   /** Of which stages it is said that a repeated task may bring other rows. */
   @volatile var indeterminate: SealStage => Boolean = _ => false
   private val sessions = new AtomicInteger()
@@ -96,7 +99,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
         c.send(C.ERROR_OPENED_VALUE, ErrorOpened.newBuilder.setDetail(detail).build())
       case C.OPEN_METRICS_VALUE => c.send(C.METRICS_OPENED_VALUE, MetricsOpened.getDefaultInstance)
       case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))
-      case C.DESCRIBE_FRAGMENT_VALUE =>
+      case C.DESCRIBE_FRAGMENT_VALUE if describes =>
         c.send(C.FRAGMENT_DESCRIBED_VALUE, FragmentDescribed.newBuilder.setText("(a fragment)\n").build())
       case C.RUN_AT_HOME_VALUE => home(c, RunAtHome.parseFrom(payload))
       case C.END_SESSION_VALUE =>

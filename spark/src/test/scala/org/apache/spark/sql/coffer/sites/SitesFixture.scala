@@ -19,6 +19,7 @@ trait SitesFixture extends FakeSession { self: Suite =>
   override protected def beforeAll(): Unit = {
     PlanFixture.idsFrom(1000000)
     super.beforeAll()
+    client.describes = true
   }
 
   /** The optimised query, split. */

@@ -64,8 +64,11 @@ fn each_pin_counts() {
     assert_eq!(with(&|tpm| tpm.pcrs = BTreeMap::new()), ["pcrs"]);
     for number in ["0", "7", "17"] {
         let check = format!("pcr{number}");
-        assert_eq!(with(&|tpm| tpm.pcrs.get_mut(number).unwrap().clear()), [check.clone()]);
-        assert_eq!(with(&|tpm| tpm.pcrs.get_mut(number).unwrap()[0].0[31] ^= 1), [check]);
+        assert_eq!(with(&|tpm| tpm.pcrs.get_mut(number).unwrap().clear()), [check.as_str()]);
+        assert_eq!(
+            with(&|tpm| tpm.pcrs.get_mut(number).unwrap()[0].0[31] ^= 1),
+            [check.as_str()]
+        );
     }
     for place in 0..32 {
         let mut other = expected();

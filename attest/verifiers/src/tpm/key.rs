@@ -103,9 +103,8 @@ impl<'a> Key<'a> {
                 let (r, s) = (reader.sized()?, reader.sized()?);
                 let point = [&[4], padded(x)?.as_slice(), padded(y)?.as_slice()].concat();
                 let fixed = [padded(r)?, padded(s)?].concat();
-                let whole = reader.0.is_empty().then_some(())?;
                 let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
-                key.verify(message, &fixed).ok().map(|()| whole)
+                key.verify(message, &fixed).ok().filter(|()| reader.0.is_empty())
             }
             _ => None,
         }

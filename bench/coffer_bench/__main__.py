@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from coffer.workload import policies
-from coffer_bench import encrypt, page, report, schemes, sides, tpch
+from coffer_bench import encrypt, keys, page, report, schemes, sides, tpch
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
-    parser.add_argument("benchmark", choices=["tpch", "encrypt", "schemes", "page"])
+    parser.add_argument("benchmark", choices=["tpch", "encrypt", "keys", "schemes", "page"])
     parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument("--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)")
     parser.add_argument("--sides", help="tpch: who takes part (default: spark,coffer,unsealed; with --policy spark,coffer)")
@@ -37,6 +37,9 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="where tables, logs and spill go while it runs (default: a temporary one)"
     )
+    parser.add_argument(
+        "--tables", type=int, default=1000, help="keys: how many tables' keys are rewrapped (default: %(default)s)"
+    )
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the result goes; page: where it is")
     parser.add_argument("--html", type=Path, metavar="FILE", help="where a page that reads the result goes")
     arguments = parser.parse_args()
@@ -46,6 +49,11 @@ def main() -> int:
 
     if arguments.benchmark == "schemes":
         _write(arguments.json, schemes.measure(arguments.runs))
+        return 0
+
+    if arguments.benchmark == "keys":
+        with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
+            _write(arguments.json, keys.measure(Path(folder), arguments.tables))
         return 0
 
     with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:

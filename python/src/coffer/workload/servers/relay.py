@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,7 +27,9 @@ class Relay:
         self.target = urllib.parse.urlsplit(target)
         self.fault = fault
         self.delay = 60.0
+        #: What requests were for, and the seconds until each was answered.
         self.seen: list[str] = []
+        self.seconds: list[float] = []
         relay = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -62,6 +65,7 @@ class Relay:
         what = request.path
         if operation := request.headers.get("x-amz-target"):
             what = operation
+        start = time.monotonic()
         self.seen.append(what)
         body = request.rfile.read(int(request.headers.get("content-length") or 0))
         match self.fault(what):
@@ -94,6 +98,7 @@ class Relay:
         finally:
             upstream.close()
         _answer(request, answer.status, said, answer.getheader("content-type") or "application/json")
+        self.seconds.append(time.monotonic() - start)
 
 
 def _hang_up(request: BaseHTTPRequestHandler) -> None:

@@ -103,6 +103,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
 
   /** Challenge from the driver, evidence from the engine, verdict from the driver; both ends' bytes are opaque here. */
   private def attest(address: Address, pool: ChannelPool): String = {
+    val start = System.nanoTime()
     val challenge = bytes(ask(Ask.NewChallenge()))
     val message =
       try pool.lend { channel =>
@@ -133,7 +134,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
     val id = new String(bytes(ask(Ask.Admit(evidence, challenge))), "UTF-8")
     val kind = EngineEvidence.parseFrom(evidence)
-    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is admitted")
+    val millis = (System.nanoTime() - start) / 1000000
+    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is admitted, in $millis ms")
     id
   }
 

@@ -134,7 +134,7 @@ def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, row
     server = HadoopKms(tmp_path / "kms").start()
     try:
         server.create("payroll")
-        uri = server.uri("payroll", timeout=3)
+        uri = server.uri("payroll", timeout=12)
         home = Home(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
         home.seal(rows)
         assert home.opens() == 5000
@@ -142,7 +142,7 @@ def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, row
         start = time.monotonic()
         words = home.refused("verify", home.folder / "t")
         assert "cannot be reached" in words and "connection refused" in words
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 60
         # Nothing of a table that could not get its key stays behind.
         home.refused("encrypt", rows, home.folder / "u")
         assert not (home.folder / "u").exists()
@@ -181,9 +181,12 @@ def test_what_a_kms_refuses_is_told_apart(tmp_path: Path, rows: Path, hadoop: Ha
 def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: HadoopKms) -> None:
     relay = Relay(hadoop.address)
     try:
-        uri = hadoop.uri("payroll", timeout=2).replace(hadoop.address, relay.address)
-        home = Home(tmp_path, uri)
+        patient, hasty = (
+            hadoop.uri("payroll", timeout=timeout).replace(hadoop.address, relay.address) for timeout in (30, 2)
+        )
+        home = Home(tmp_path, patient)
         home.seal(rows)
+        home.name(hasty)
         for fault, words in [
             ("slow", "no answer within"),
             ("garbage", "what no such server answers"),
@@ -194,8 +197,9 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
             relay.fault = lambda _, fault=fault: fault
             start = time.monotonic()
             assert words in home.refused("verify", home.folder / "t"), fault
-            assert time.monotonic() - start < 8, fault
+            assert time.monotonic() - start < 30, fault
         # A server that stumbles once is no failure.
+        home.name(patient)
         stumbles = iter(["hang up", "later"])
         relay.fault = lambda _: next(stumbles, None)
         assert home.opens() == 5000
@@ -229,6 +233,7 @@ def test_aws_refusals(tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pyte
             relay.fault = lambda _, kind=kind: f'{{"__type": "{kind}", "message": "of a test"}}'
             assert words in home.refused("verify", tmp_path / "t"), kind
         relay.fault = lambda _: None
+        home.name(aws.uri("alias/brief", relay.address, timeout=30))
         assert home.opens() == 5000
     finally:
         relay.stop()
@@ -257,7 +262,7 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
     asked = lambda: sum(DECRYPT in what for what in relay.seen)  # noqa: E731
     try:
         server.create("payroll")
-        home = Home(tmp_path / "home", server.uri("payroll", timeout=6).replace(server.address, relay.address))
+        home = Home(tmp_path / "home", server.uri("payroll", timeout=20).replace(server.address, relay.address))
         tables = {"t": home.seal(rows, "t"), "u": home.seal(rows, "u")}
         relay.seen.clear()
         with Driver(
@@ -280,7 +285,7 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             with pytest.raises(QueryFailed) as failed:
                 driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))
             assert "cannot be reached" in str(failed.value)
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 90
             # Comes back while it is waited for.
             server.start()
             count = driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))

@@ -58,6 +58,7 @@ def session(
 
     `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The keyring's passphrase comes
     from `passphrase_file`, from the environment variable `COFFER_PASSPHRASE`, or from a prompt when a terminal is there.
+    With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor passphrase here.
     Further settings go in by name: `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
     Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded when a context starts.
@@ -88,7 +89,7 @@ def _has_plugin(spark: SparkSession) -> bool:
 def _passphrase(settings: dict[str, str]) -> Iterator[None]:
     """Asks for the passphrase when nothing else gives it. It reaches the driver's JVM by the environment of that one
     process and is taken out of this one's again."""
-    given = "spark.coffer.passphraseFile" in settings or PASSPHRASE in os.environ
+    given = "spark.coffer.passphraseFile" in settings or "spark.coffer.client.socket" in settings or PASSPHRASE in os.environ
     if given or not sys.stdin.isatty():
         yield
         return

@@ -34,6 +34,14 @@ Exit codes:
   5  reading failed
   6  there are warnings";
 
+const AUDIT_EXIT_CODES: &str = "\
+Exit codes:
+  0  the log is whole
+  1  it is broken, and at which record
+  2  the command was used wrongly
+  3  keyring, passphrase or register
+  5  reading failed";
+
 const EXPLAIN_EXIT_CODES: &str = "\
 Exit codes:
   0  the query can run
@@ -77,6 +85,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// What the policy's words come to
     Policy(Policy),
+    /// The log of what keys were released for, and of what was refused
+    Audit(Audit),
     /// Say what of Spark's own security is off or weak for what Coffer does not cover
     Doctor(Doctor),
     /// Run the engine of an untrusted site (coffer-engine); arguments are passed on
@@ -191,6 +201,44 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) clean: bool,
     /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    pub(crate) command: AuditCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show records, each checked before it is shown; queries are opened
+    Show(AuditShow),
+    /// Check every record, their chain, and its end against the register
+    #[command(after_help = AUDIT_EXIT_CODES)]
+    Verify {
+        /// Report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct AuditShow {
+    /// From this time on: 2026-11-22, or 2026-11-22T13:45:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// About this table
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// Of this user of the policy, or of "(owner)" or "(nobody)"
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Refusals only
+    #[arg(long)]
+    pub(crate) refusals: bool,
+    /// One JSON object for each record
     #[arg(long)]
     pub(crate) json: bool,
 }

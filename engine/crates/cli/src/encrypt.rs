@@ -11,6 +11,7 @@ use std::{
     time::Instant,
 };
 
+use coffer_audit::{Event, TableUse};
 use coffer_keys::{Home, Keyring, Policy};
 use coffer_table::{
     ColumnOrder, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, WriteOptions, WrittenFile,
@@ -20,6 +21,7 @@ use serde_json::json;
 
 use crate::{
     args::Encrypt,
+    audit,
     failure::{Exit, Failure},
     output,
     site::Site,
@@ -48,6 +50,18 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         ..NewColumns::default()
     };
     let table = TableWrite::create(&home, &vault, &policy, &name, &args.dst, columns)?;
+    let event = Event::granted("encrypt").table(TableUse {
+        name: name.clone(),
+        id: table.table().to_string(),
+        version: table.version(),
+        columns: table.columns().iter().map(|column| column.name.clone()).collect(),
+        write: true,
+        ..TableUse::default()
+    });
+    if let Err(failure) = audit::note(site, vault.keyring(), event) {
+        let _ = table.abandon();
+        return Err(failure);
+    }
     let budget = args
         .memory
         .checked_div(u64::try_from(threads).unwrap_or(1))

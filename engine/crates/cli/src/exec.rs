@@ -1,4 +1,4 @@
-//! `coffer engine` and `coffer sql`: other programs take this one's place.
+//! `coffer engine`, `coffer keys serve`, `coffer sql`: other programs take this one's place.
 
 use std::{
     env,
@@ -22,6 +22,27 @@ pub(crate) fn engine(args: &Passed) -> Result<(), Failure> {
         );
     }
     Err(replace(Command::new(&program).args(&args.arguments), &program))
+}
+
+/// The key service, in this process's place. The passphrase goes by file or environment, as it came.
+pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
+    let program = beside()?.join("coffer-client");
+    if !program.is_file() {
+        return Err(
+            Failure::new(Exit::Io, format!("there is no coffer-client at {}", program.display()))
+                .hint("install it into the same folder as coffer"),
+        );
+    }
+    let mut command = Command::new(&program);
+    command
+        .arg("--serve")
+        .arg(socket)
+        .arg("--home")
+        .arg(site.home()?.path());
+    if let Some(file) = site.passphrase_file() {
+        command.arg("--passphrase-file").arg(file);
+    }
+    Err(replace(&mut command, &program))
 }
 
 pub(crate) fn sql(site: &Site, args: &Sql) -> Result<(), Failure> {

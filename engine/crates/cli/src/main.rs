@@ -16,6 +16,7 @@
 )]
 
 mod args;
+mod audit;
 mod decrypt;
 mod doctor;
 mod encrypt;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&site, &args),
         Command::Policy(args) => policy::run(&site, &args),
         Command::Doctor(args) => doctor::run(&site, &args),
+        Command::Audit(args) => audit::run(&site, &args),
         Command::Engine(args) => exec::engine(&args),
         Command::Sql(args) => exec::sql(&site, &args),
         Command::Explain(args) => exec::explain(&site, &args),

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use coffer_audit::Event;
 use coffer_keys::{Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
 use coffer_table::{Target, VerifiedManifest, open_table};
 
-use crate::{args::Global, failure::Failure};
+use crate::{args::Global, audit, failure::Failure};
 
 pub(crate) struct Site {
     home: Option<PathBuf>,
@@ -72,6 +73,24 @@ impl Site {
 
     pub(crate) fn policy(&self) -> Result<Policy, Failure> {
         Ok(Policy::load(&self.home()?.policy())?)
+    }
+
+    /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first.
+    pub(crate) fn open_in_clear(
+        &self,
+        target: &Target,
+        action: &str,
+        columns: &[String],
+    ) -> Result<VerifiedManifest, Failure> {
+        let policy = self.policy()?;
+        let vault = self.vault(&policy)?;
+        let table = open_table(&self.home()?, &vault, &policy, target)?;
+        audit::note(
+            self,
+            vault.keyring(),
+            Event::granted(action).table(audit::used(&table, columns)),
+        )?;
+        Ok(table)
     }
 
     pub(crate) fn open(&self, target: &Target) -> Result<VerifiedManifest, Failure> {

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use coffer_audit::EngineUse;
 use coffer_keys::{EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest, attest_host};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
@@ -35,11 +36,18 @@ impl Drawn {
 /// An engine that was admitted: the way to release keys to it, and which it has.
 pub(crate) struct Engine {
     sender: ReleaseSender,
+    /// For the audit log.
+    proof: EngineUse,
     /// By session: the generation of keys that was released last.
     released: HashMap<SessionId, u32>,
 }
 
 impl Engine {
+    /// Whether all keys of a session were released to it, and so logged.
+    fn has_all(&self, session: &Session) -> bool {
+        self.released.get(&session.id) == Some(&session.generation())
+    }
+
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.released.remove(&session);
     }
@@ -115,10 +123,21 @@ impl Service {
             engine_id: attested.engine_id(),
             simulated: attested.is_simulated() && !hosts,
         };
+        let kind = match hosts {
+            true => "host",
+            false => attested.kind().name(),
+        };
+        let proof = EngineUse {
+            id: attested.engine_id(),
+            kind: kind.to_owned(),
+            measurement: String::new(),
+            evidence: hex::encode(attested.evidence_hash()),
+        };
         self.inner.lock().engines.insert(
             admitted.engine_id.clone(),
             Engine {
                 sender,
+                proof,
                 released: HashMap::new(),
             },
         );
@@ -128,11 +147,20 @@ impl Service {
     pub(crate) fn release_keys(&self, request: &ReleaseKeys) -> Result<KeysReleased, ClientError> {
         let session = self.session(&request.session)?;
         let session = session.lock();
+        let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
+        let logged = {
+            let inner = self.inner.lock();
+            let engine = inner.engines.get(&request.engine_id).ok_or_else(unknown)?;
+            match engine.has_all(&session) {
+                true => None,
+                false => Some(engine.proof.clone()),
+            }
+        };
+        if let Some(engine) = logged {
+            self.audit_release(&session, vec![engine])?;
+        }
         let mut inner = self.inner.lock();
-        let engine = inner
-            .engines
-            .get_mut(&request.engine_id)
-            .ok_or_else(|| ClientError::EngineUnknown(request.engine_id.clone()))?;
+        let engine = inner.engines.get_mut(&request.engine_id).ok_or_else(unknown)?;
         Ok(KeysReleased {
             release: Some(engine.release(&session.payload(), session.generation())?),
         })
@@ -140,10 +168,20 @@ impl Service {
 
     /// Releases for the admitted engines that have not all keys of the session yet.
     pub(crate) fn releases(&self, session: &Session) -> Result<Vec<EngineRelease>, ClientError> {
+        let lacking: Vec<EngineUse> = {
+            let inner = self.inner.lock();
+            let engines = inner.engines.values().filter(|engine| !engine.has_all(session));
+            engines.map(|engine| engine.proof.clone()).collect()
+        };
+        if lacking.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.audit_release(session, lacking.clone())?;
         let mut inner = self.inner.lock();
         let mut releases = Vec::new();
         for (id, engine) in &mut inner.engines {
-            if engine.released.get(&session.id) != Some(&session.generation()) {
+            // One that was admitted meanwhile is not in the record; it asks for its keys.
+            if lacking.iter().any(|proof| proof.id == *id) {
                 releases.push(EngineRelease {
                     engine_id: id.clone(),
                     release: Some(engine.release(&session.payload(), session.generation())?),

@@ -10,28 +10,60 @@ use coffer_proto::wire::{ClientMessage, ResultEnd};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
-    ClientError, Service,
+    ClientError, KeyService, Service,
     result::ResultRows,
+    serve::Attached,
     service::{Reply, kind_byte},
 };
 
 /// The longest request: the JVM's longest array.
 const MAX_REQUEST: usize = i32::MAX as usize;
+/// The longest greeting.
+const MAX_GREETING: usize = 64 << 10;
 /// Bytes of an Arrow stream in one message.
 const CHUNK: usize = 1 << 20;
 
 /// How long accepting rests after it failed, so that a lack of file descriptors is no busy loop.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Accepts connections for ever, each served by a thread of its own.
+/// How often a key service looks for applications that are gone.
+const TIDYING: Duration = Duration::from_secs(30);
+
+/// Who answers.
+#[derive(Clone)]
+enum Door {
+    One(Arc<Service>),
+    Many(Arc<KeyService>),
+}
+
+/// Accepts connections of one application for ever, each served by a thread of its own.
 pub async fn accept(service: Arc<Service>, listener: Listener) {
+    accept_at(&Door::One(service), &listener).await;
+}
+
+/// The same for a key service: connections of many applications, each of an account that the kernel names.
+pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
+    let tidying = async {
+        loop {
+            tokio::time::sleep(TIDYING).await;
+            keys.forget_idle();
+        }
+    };
+    let door = Door::Many(Arc::clone(&keys));
+    tokio::select! {
+        () = accept_at(&door, &listener) => {}
+        () = tidying => {}
+    }
+}
+
+async fn accept_at(door: &Door, listener: &Listener) {
     loop {
         let started = match listener.accept().await {
             Ok((read, write)) => {
-                let service = Arc::clone(&service);
+                let door = door.clone();
                 thread::Builder::new()
                     .name("connection".to_owned())
-                    .spawn(move || on_own_thread(&service, read, write))
+                    .spawn(move || on_own_thread(&door, read, write))
                     .map(|_| ())
             }
             Err(error) => Err(error),
@@ -43,24 +75,50 @@ pub async fn accept(service: Arc<Service>, listener: Listener) {
     }
 }
 
-fn on_own_thread(service: &Service, read: ReadHalf, write: WriteHalf) {
+fn on_own_thread(door: &Door, read: ReadHalf, write: WriteHalf) {
     // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         tracing::error!("a connection has no runtime");
         return;
     };
-    if let Err(error) = runtime.block_on(serve(service, read, write)) {
+    if let Err(error) = runtime.block_on(serve(door, read, write)) {
         tracing::warn!(%error, "a connection ended");
     }
 }
 
-async fn serve(
+async fn serve(door: &Door, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+    let (attached, first) = match door {
+        Door::One(service) => (Attached::only(Arc::clone(service)), None),
+        Door::Many(keys) => {
+            // Of an account that may be nobody's, no more is read than a greeting.
+            let Some(first) = read_message_up_to(&mut read, MAX_GREETING).await? else {
+                return Ok(());
+            };
+            match keys.attach(read.peer_uid(), &first) {
+                Ok(attached) => (attached, Some(first)),
+                Err(error) => return problem(&error, &mut write).await,
+            }
+        }
+    };
+    talk(&attached.service, first, read, write).await
+}
+
+async fn talk(
     service: &Service,
+    first: Option<Message>,
     mut read: ReadHalf,
     mut write: WriteHalf,
 ) -> Result<(), coffer_engine::wire::WireError> {
     let mut greeted = false;
-    while let Some(message) = read_message_up_to(&mut read, MAX_REQUEST).await? {
+    let mut next = first;
+    loop {
+        let message = match next.take() {
+            Some(message) => message,
+            None => match read_message_up_to(&mut read, MAX_REQUEST).await? {
+                Some(message) => message,
+                None => return Ok(()),
+            },
+        };
         match guarded(service, &message, &mut greeted) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
@@ -68,7 +126,6 @@ async fn serve(
             Err(error) => problem(&error, &mut write).await?,
         }
     }
-    Ok(())
 }
 
 /// Much of what is parsed comes from executors; a panic costs the request and no more.

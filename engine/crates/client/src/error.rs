@@ -244,6 +244,39 @@ pub enum ClientError {
     /// Engines write columns that are `tee` only: the keys of other protections stay here.
     #[error("table `{0}` has columns that are stored under other protections than \"tee\", which Spark does not write")]
     HostReadable(String),
+    /// The user may not use the keys of these columns of a table; `*`: of any.
+    #[error("user `{user}` may not read {table}.{}", .columns.join(&format!(", {table}.")))]
+    Denied {
+        /// The policy's name for the user.
+        user: String,
+        /// The table.
+        table: String,
+        /// Its columns.
+        columns: Vec<String>,
+    },
+    /// A key service for nobody.
+    #[error("the policy names no users, so a key service has nobody to serve")]
+    NoUsers,
+    /// The connection does not say whose it is.
+    #[error("the system does not say which account connects")]
+    NoCredentials,
+    /// An account that is no user's.
+    #[error("account {0} is no user of the policy")]
+    UnknownAccount(u32),
+    /// More applications of one user than a key service takes.
+    #[error("a user has {0} applications at most")]
+    TooManyApplications(usize),
+    /// The audit log cannot be written, so nothing is released.
+    #[error(transparent)]
+    Audit(#[from] coffer_audit::AuditError),
+    /// The user may not write the table.
+    #[error("user `{user}` may not write table `{table}`")]
+    DeniedWrite {
+        /// The policy's name for the user.
+        user: String,
+        /// The table.
+        table: String,
+    },
     /// A literal that cannot be compared with a stored column.
     #[error("a literal cannot be encrypted for `{stored}`: {reason}")]
     Literal {
@@ -311,11 +344,40 @@ impl ClientError {
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
             Self::ColumnType(_) => "column_type",
+            Self::Denied { .. } => "denied_column",
+            Self::DeniedWrite { .. } => "denied_write",
+            Self::NoUsers => "no_users",
+            Self::NoCredentials => "no_credentials",
+            Self::UnknownAccount(_) => "unknown_account",
+            Self::TooManyApplications(_) => "too_many_applications",
+            Self::Audit(_) => "audit",
             Self::Literal { .. } => "literal",
             Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
             Self::WrittenFile(_) => "written_file",
             Self::AnswerTooLong => "answer_too_long",
             Self::Panicked => "internal",
+        }
+    }
+
+    /// Whether somebody was refused what the owner, the policy or the table's state does not allow: the audit log has those.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Table(error) => !matches!(
+                error,
+                coffer_table::Error::Conflict { .. } | coffer_table::Error::Io { .. }
+            ),
+            Self::Denied { .. }
+            | Self::DeniedWrite { .. }
+            | Self::Policy(_)
+            | Self::Evidence(_)
+            | Self::Release(_)
+            | Self::ChallengeExpired
+            | Self::ClusterDeployMode
+            | Self::Unlisted(_)
+            | Self::ForHosts(_)
+            | Self::HostReadable(_)
+            | Self::OtherApplication => true,
+            _ => false,
         }
     }
 
@@ -369,6 +431,15 @@ impl ClientError {
             Self::HostReadable(_) => {
                 "write the rows to plain Parquet at home and seal them with coffer encrypt; or let the policy store these columns as \"tee\""
             }
+            Self::Denied { .. } => {
+                "leave them out, or read them as NULL (spark.coffer.deniedColumns=null); the owner gives columns to roles, in the policy"
+            }
+            Self::Audit(error) => error.hint(),
+            Self::NoUsers => "name them under [users] in the policy, each with its account",
+            Self::NoCredentials => "connect over the Unix socket of the key service",
+            Self::UnknownAccount(_) => "the owner adds the account to a user in the policy: `account` under [users]",
+            Self::TooManyApplications(_) => "stop some; one that is gone counts for another minute",
+            Self::DeniedWrite { .. } => "the owner gives tables to roles: `write` under [roles] in the policy",
             Self::AnswerTooLong => "read the result in parts, or write it to a table",
             _ => "",
         };

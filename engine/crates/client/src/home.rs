@@ -39,6 +39,7 @@ pub(crate) struct Rows {
 impl Service {
     pub(crate) fn run_at_home(&self, request: &RunAtHome) -> Result<ResultRows, ClientError> {
         let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+        self.may_reveal(&fragment)?;
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let mut inputs = HashMap::new();
@@ -56,8 +57,9 @@ impl Service {
                 return Err(ClientError::Malformed("fragment"));
             }
         }
+        let query = session.query.clone();
         drop(session);
-        let reads = self.reads(request, &fragment)?;
+        let reads = self.reads(request, &fragment, query)?;
         let mut tables = HashMap::new();
         for handle in handles(&fragment) {
             tables.insert(handle, self.table(handle)?);

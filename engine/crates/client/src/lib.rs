@@ -14,7 +14,9 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+mod access;
 mod admit;
+mod audit;
 mod bounds;
 mod commits;
 pub mod connection;
@@ -28,6 +30,7 @@ mod reads;
 mod repeatable;
 mod result;
 mod reveal;
+mod serve;
 mod service;
 mod session;
 mod stage;
@@ -36,4 +39,5 @@ mod writes;
 
 pub use coverage::CoverageError;
 pub use error::ClientError;
+pub use serve::KeyService;
 pub use service::Service;

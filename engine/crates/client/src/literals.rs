@@ -17,6 +17,7 @@ use crate::{ClientError, Service, tables::data_type};
 impl Service {
     pub(crate) fn encrypt_literals(&self, request: &EncryptLiterals) -> Result<LiteralsEncrypted, ClientError> {
         let table = self.table(request.handle)?;
+        self.may_read(&table, [request.stored.as_str()])?;
         let (codec, at) = table.codec_of(&request.stored)?;
         let ciphertexts = request
             .literals

@@ -1,9 +1,9 @@
 //! `coffer-client`: the client engine's process.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Parser, ValueEnum};
-use coffer_client::{ClientError, Service, connection};
+use coffer_client::{ClientError, KeyService, Service, connection};
 use coffer_engine::{address::Address, hardening, lifeline, listen::Listener};
 use coffer_keys::{Home, HomeError, Passphrase, PassphraseError, evidence::VERSION};
 
@@ -12,14 +12,20 @@ use coffer_keys::{Home, HomeError, Passphrase, PassphraseError, evidence::VERSIO
 #[command(name = "coffer-client", version = VERSION)]
 struct Arguments {
     /// Where to listen: unix:PATH, or tcp:HOST:PORT on loopback
-    #[arg(long)]
-    listen: Address,
+    #[arg(long, required_unless_present = "serve", conflicts_with = "serve")]
+    listen: Option<Address>,
+    /// Serve drivers of other accounts at this Unix socket, each with the rights of its user in the policy
+    #[arg(long, value_name = "PATH", conflicts_with = "user")]
+    serve: Option<PathBuf>,
     /// Folder with keyring and policy (else COFFER_HOME, else ~/.coffer)
     #[arg(long)]
     home: Option<PathBuf>,
     /// File with the keyring's passphrase (else the environment variable COFFER_PASSPHRASE)
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
+    /// Act for this user of the policy, with that user's rights only [default: the owner, who has all]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// End when this ends
     #[arg(long)]
     lifeline: Option<LifelineArgument>,
@@ -66,7 +72,16 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => Passphrase::from_file(file)?,
         None => Passphrase::from_env()?,
     };
-    let service = Arc::new(Service::open(home, &passphrase)?);
+    let door = match &arguments.serve {
+        Some(_) => Door::Users(Arc::new(KeyService::open(home, &passphrase)?)),
+        None => {
+            let service = Service::open(home, &passphrase)?;
+            Door::Driver(Arc::new(match &arguments.user {
+                Some(user) => service.on_behalf_of(user)?,
+                None => service,
+            }))
+        }
+    };
     drop(passphrase);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -74,10 +89,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         .enable_all()
         .build()?;
     let ended = runtime.block_on(async {
-        let listener = Listener::bind(&arguments.listen).map_err(|error| Failure {
-            error: format!("cannot listen on {}: {error}", arguments.listen),
-            hint: "is the folder there, and writable?".to_owned(),
-        })?;
+        let listener = listen(arguments)?;
         let asked = lifeline::asked_to_stop()?;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
@@ -90,13 +102,53 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         tokio::select! {
-            () = connection::accept(service, listener) => Ok(()),
+            () = door.accept(listener) => Ok(()),
             () = lifeline => Ok(()),
             () = asked => Ok(()),
         }
     });
     runtime.shutdown_background();
     ended
+}
+
+/// Who is let in.
+enum Door {
+    /// The driver that started this process.
+    Driver(Arc<Service>),
+    /// Accounts that the policy names.
+    Users(Arc<KeyService>),
+}
+
+impl Door {
+    async fn accept(self, listener: Listener) {
+        match self {
+            Self::Driver(service) => connection::accept(service, listener).await,
+            Self::Users(keys) => connection::accept_users(keys, listener).await,
+        }
+    }
+}
+
+fn listen(arguments: &Arguments) -> Result<Listener, Failure> {
+    let address = match (&arguments.serve, &arguments.listen) {
+        (Some(path), _) => Address::Unix(path.clone()),
+        (None, Some(address)) => address.clone(),
+        (None, None) => {
+            return Err(Failure {
+                error: "neither --listen nor --serve is given".to_owned(),
+                hint: String::new(),
+            });
+        }
+    };
+    let failed = |error: std::io::Error| Failure {
+        error: format!("cannot listen on {address}: {error}"),
+        hint: "is the folder there, and writable?".to_owned(),
+    };
+    let listener = Listener::bind(&address).map_err(failed)?;
+    if let Some(path) = &arguments.serve {
+        // Every account may knock: who it is the kernel says, and the policy who comes in.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
+    }
+    Ok(listener)
 }
 
 impl From<std::io::Error> for Failure {

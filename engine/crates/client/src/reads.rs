@@ -9,6 +9,7 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
+use coffer_audit::Query;
 use coffer_engine::storage::FilesOnly;
 use coffer_plan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
 use coffer_proto::{
@@ -19,6 +20,7 @@ use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{
     ClientError, Service,
+    audit::Uses,
     home::nodes,
     tables::{Opened, data_type},
 };
@@ -38,17 +40,25 @@ struct Read {
 }
 
 impl Service {
-    /// What the scans of a fragment read: each of a table that was opened here, whole.
-    pub(crate) fn reads(&self, request: &RunAtHome, fragment: &Fragment) -> Result<Reads, ClientError> {
+    /// What the scans of a fragment read: each of a table that was opened here, whole. The audit log has it first.
+    pub(crate) fn reads(&self, request: &RunAtHome, fragment: &Fragment, query: Query) -> Result<Reads, ClientError> {
         let whole = fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
         let mut reads = HashMap::new();
+        let mut uses = Uses::default();
         for scan in scans(fragment) {
             let asked = request.scans.iter().find(|asked| asked.scan_id == scan.scan_id);
             let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
-            let read = Read::new(self.table(asked.handle)?, scan, request.read_bytes, whole)?;
+            let table = self.table(asked.handle)?;
+            let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
+            self.may_read(&table, columns.map(|field| field.name.as_str()))?;
+            let read = Read::new(table, scan, request.read_bytes, whole)?;
+            uses.read(&read.table, read.columns.iter().map(String::as_str), &read.files.keys);
             if reads.insert(scan.scan_id, read).is_some() {
                 return Err(ClientError::Malformed("fragment"));
             }
+        }
+        if !reads.is_empty() {
+            self.audit_home(query, uses)?;
         }
         Ok(Reads(reads))
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use coffer_attest::Verifiers;
+use coffer_audit::{AuditLog, Who};
 use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::{
-    ClientError,
+    ClientError, access,
     admit::{Drawn, Engine},
     result::ResultRows,
     session::{Object, Session, Shared},
@@ -39,11 +40,17 @@ const ENDED_NAMED: usize = 64;
 /// The client engine. One home, one application.
 pub struct Service {
     pub(crate) home: Home,
-    pub(crate) vault: Vault,
+    pub(crate) vault: Arc<Vault>,
     /// As it was at start: what it says of evidence and deploy mode does not change under a running application.
     pub(crate) policy: Policy,
     /// Of TEEs' evidence.
     pub(crate) verifiers: Verifiers,
+    /// The user of the policy that it works for; none: the owner.
+    pub(crate) user: Option<String>,
+    pub(crate) read: Mutex<access::Read>,
+    /// Whose process or connection it is.
+    pub(crate) account: Who,
+    pub(crate) audit: AuditLog,
     pub(crate) inner: Mutex<Inner>,
 }
 
@@ -89,11 +96,31 @@ impl Service {
     pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let policy = Policy::load(&home.policy())?;
         let keyring = Keyring::open(&home.keyring(), passphrase)?;
+        let audit = AuditLog::of(&home, &keyring);
         let masters = coffer_masters::of(&policy);
         Ok(Self {
             home,
-            vault: Vault::new(keyring, masters),
+            vault: Arc::new(Vault::new(keyring, masters)),
             policy,
+            verifiers: Verifiers::beside_this_program(),
+            user: None,
+            read: Mutex::default(),
+            account: Who::owner(),
+            audit,
+            inner: Mutex::new(Inner::default()),
+        })
+    }
+
+    /// A state of its own for an application of a user, over the same keyring and masters.
+    pub(crate) fn fork(&self, user: &str, uid: u32) -> Result<Self, ClientError> {
+        Ok(Self {
+            home: self.home.clone(),
+            vault: Arc::clone(&self.vault),
+            policy: self.policy_now()?.as_ref().clone(),
+            user: Some(user.to_owned()),
+            read: Mutex::default(),
+            account: Who { uid, ..Who::owner() },
+            audit: AuditLog::of(&self.home, self.vault.keyring()),
             verifiers: Verifiers::beside_this_program(),
             inner: Mutex::new(Inner::default()),
         })
@@ -103,6 +130,16 @@ impl Service {
     pub(crate) fn handle(&self, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
         let kind =
             ClientMessage::try_from(i32::from(message.kind)).map_err(|_| ClientError::UnknownMessage(message.kind))?;
+        let answer = self.answer(kind, message, greeted);
+        if let Err(error) = &answer
+            && error.is_refusal()
+        {
+            self.audit_refusal(kind, message, error);
+        }
+        answer
+    }
+
+    fn answer(&self, kind: ClientMessage, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
         if kind == ClientMessage::Hello {
             let welcome = self.hello(&decode(message, "HELLO")?)?;
             *greeted = true;
@@ -117,8 +154,8 @@ impl Service {
                 &self.open_table(&decode(message, "OPEN_TABLE")?)?,
             ),
             ClientMessage::NewSession => {
-                let _: NewSession = decode(message, "NEW_SESSION")?;
-                reply(ClientMessage::Session, &self.new_session()?)
+                let request: NewSession = decode(message, "NEW_SESSION")?;
+                reply(ClientMessage::Session, &self.new_session(&request.query)?)
             }
             ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
             ClientMessage::AdmitEngine => {
@@ -230,9 +267,9 @@ impl Service {
         })
     }
 
-    fn new_session(&self) -> Result<coffer_proto::wire::Session, ClientError> {
-        let session = Session::draw()?;
-        let id = session.id;
+    fn new_session(&self, query: &str) -> Result<coffer_proto::wire::Session, ClientError> {
+        let id = SessionId::draw()?;
+        let session = Session::draw(id, self.query(id, query)?)?;
         self.inner.lock().sessions.insert(id, Arc::new(Mutex::new(session)));
         Ok(coffer_proto::wire::Session {
             session: id.as_bytes().to_vec().into(),

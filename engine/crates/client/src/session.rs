@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use coffer_audit::Query;
 use coffer_keys::{KekSet, ReleasePayload};
 use coffer_proto::plan::Schema;
 use coffer_sealing::{AttemptId, SessionId, SessionKey};
 
-use crate::{ClientError, home::Rows, origins::Origins, repeatable::Repeatable};
+use crate::{ClientError, audit::Uses, home::Rows, origins::Origins, repeatable::Repeatable};
 
 /// How long an engine keeps a session that it hears nothing of.
 const LEASE_SECONDS: u32 = 3600;
@@ -62,6 +63,9 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) key: SessionKey,
     keks: KekSet,
+    /// For the audit log.
+    pub(crate) query: Query,
+    pub(crate) uses: Uses,
     /// Grows with the KEKs: an engine that has an older one needs another release.
     generation: u32,
     /// By stage and, but for exchanges (0), execution.
@@ -80,11 +84,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn draw() -> Result<Self, ClientError> {
+    /// With a new key.
+    pub(crate) fn draw(id: SessionId, query: Query) -> Result<Self, ClientError> {
         Ok(Self {
-            id: SessionId::draw()?,
+            id,
             key: SessionKey::generate()?,
             keks: KekSet::new(),
+            query,
+            uses: Uses::default(),
             generation: 1,
             stages: HashMap::new(),
             accepted: HashMap::new(),

@@ -36,6 +36,8 @@ struct Source {
     ids: Vec<KekId>,
     /// That the scan reads.
     columns: Vec<String>,
+    /// Those, and what else it has the keys of.
+    used: Vec<String>,
     /// The side of a Cartesian product that it lies below.
     side: u32,
 }
@@ -48,7 +50,11 @@ impl Service {
         let fragment = Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
         let output = output_of(stage, &fragment, request.write)?;
         let write = match output {
-            Output::Write(number) => Some(self.write_of(number)?),
+            Output::Write(number) => {
+                let write = self.write_of(number)?;
+                self.may_write(write.name(), write.columns().iter().map(|column| column.name.as_str()))?;
+                Some(write)
+            }
             _ => None,
         };
         let partitions = u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
@@ -85,10 +91,14 @@ impl Service {
         let mut keks: BTreeSet<KekId> = BTreeSet::new();
         for source in sources.values() {
             session.need(&source.keks);
+            session
+                .uses
+                .read(&source.table, source.used.iter().map(String::as_str), &source.keks);
             keks.extend(&source.ids);
         }
         if let Some(write) = &write {
             session.need(write.keks());
+            session.uses.write(write);
             keks.extend(writes::kek_ids(write));
         }
         let fragment = padded_bytes(request.fragment.to_vec());
@@ -152,6 +162,8 @@ impl Service {
                 }
                 columns.insert(&field.name);
             }
+            self.may_read(&table, columns.iter().copied())?;
+            let used = columns.iter().map(ToString::to_string).collect();
             let keks = table.keks(columns)?;
             let ids = keks.iter().map(coffer_keys::Kek::id).collect();
             let side = asked.side;
@@ -161,6 +173,7 @@ impl Service {
                 keks,
                 ids,
                 columns: read.map(|field| field.name.clone()).collect(),
+                used,
                 side,
             };
             if sources.insert(asked.scan_id, source).is_some() {

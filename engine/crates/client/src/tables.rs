@@ -60,6 +60,22 @@ impl Opened {
         column.map_or_else(|| name.to_owned(), |column| column.name.clone())
     }
 
+    /// The column whose values one of the files' columns holds; none of those that say where a row is, and of plain files.
+    pub(crate) fn column_of(&self, name: &str) -> Option<&str> {
+        let Self::Sealed(table) = self else {
+            return None;
+        };
+        let manifest = table.manifest();
+        let column = match manifest.stored.is_empty() {
+            true => manifest.column(name),
+            false => {
+                let id = manifest.stored_column(name)?.column;
+                manifest.columns.iter().find(|column| column.id == id)
+            }
+        };
+        column.map(|column| column.name.as_str())
+    }
+
     /// The KEKs that reading these of the files' columns takes.
     pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
         match self {
@@ -182,7 +198,9 @@ impl Service {
         let table = open_table(&self.home, &self.vault, &policy, &target)?;
         self.lease(table.manifest().table)?;
         let mut info = describe(&table)?;
-        info.handle = self.keep(Opened::Sealed(Box::new(table)));
+        let table = Opened::Sealed(Box::new(table));
+        info.denied = self.denied(&table)?;
+        info.handle = self.keep(table);
         Ok(info)
     }
 
@@ -271,6 +289,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
         unverified: false,
         stored: stored(manifest)?,
+        denied: Vec::new(),
     })
 }
 

@@ -6,6 +6,7 @@
 
 use std::{collections::HashSet, fs, path::Path, sync::Arc};
 
+use coffer_audit::{Event, TableUse};
 use coffer_keys::{KekId, Policy, TableId};
 use coffer_proto::{
     plan::Schema,
@@ -45,7 +46,9 @@ impl Service {
             Mode::Replace => {
                 let target = Target::Path(folder(request));
                 let parent = open_table(&self.home, &self.vault, &policy, &target)?;
-                let change = Change::Replace(new_columns(request)?);
+                let new = new_columns(request)?;
+                self.may_write(parent.name(), names(&new))?;
+                let change = Change::Replace(new);
                 TableWrite::next(&self.home, &self.vault, &policy, &parent, change)?
             }
             mode => {
@@ -53,6 +56,8 @@ impl Service {
                 let Opened::Sealed(parent) = opened.as_ref() else {
                     return Err(ClientError::HandleUnknown(request.handle));
                 };
+                let columns = &parent.manifest().columns;
+                self.may_write(parent.name(), columns.iter().map(|column| column.name.as_str()))?;
                 let only = || {
                     let pair = |only: &coffer_proto::wire::begin_write::Only| {
                         let value = only.value.clone().unwrap_or_default().value;
@@ -99,6 +104,7 @@ impl Service {
         };
         let new = new_columns(request)?;
         // Before anything of the table is made.
+        self.may_write(name, names(&new))?;
         if new.is_host_readable(policy, name) {
             return Err(ClientError::HostReadable(name.to_owned()));
         }
@@ -212,9 +218,17 @@ impl Service {
         let known = register
             .by_id(id)?
             .ok_or_else(|| TableError::UnknownTable(id.to_string()))?;
+        self.may_write(&known.name, [])?;
         if Path::new(&request.path) != known.path {
             return Err(TableError::UnknownTable(request.path.clone()).into());
         }
+        let event = Event::granted("drop table").table(TableUse {
+            name: known.name.clone(),
+            id: id.to_string(),
+            write: true,
+            ..TableUse::default()
+        });
+        self.audit_granted(event)?;
         let dropped = clean::forget_dropped(&register, id)?;
         Policy::forget_table(&self.home.policy(), &dropped.name, id)?;
         Ok(TableDropped {})
@@ -261,6 +275,10 @@ fn folder(request: &BeginWrite) -> std::path::PathBuf {
         Target::Path(path) => path,
         Target::Name(name) => name.into(),
     }
+}
+
+fn names(new: &NewColumns) -> impl Iterator<Item = &str> {
+    new.columns.iter().map(|(name, ..)| name.as_str())
 }
 
 fn new_columns(request: &BeginWrite) -> Result<NewColumns, ClientError> {

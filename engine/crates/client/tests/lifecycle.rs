@@ -328,7 +328,7 @@ async fn other_versions_and_strangers_are_told_so() {
 
     let mut stranger = site.stranger().await;
     let problem = stranger
-        .ask::<_, Session>(ClientMessage::NewSession, &NewSession {})
+        .ask::<_, Session>(ClientMessage::NewSession, &NewSession::default())
         .await
         .unwrap_err();
     assert_eq!(problem.code, "protocol");

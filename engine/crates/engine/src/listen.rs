@@ -119,6 +119,14 @@ pub enum ReadHalf {
 }
 
 impl ReadHalf {
+    /// The account of the process at the other end when it connected, by the kernel's word (SO_PEERCRED); none over TCP.
+    pub fn peer_uid(&self) -> Option<u32> {
+        match self {
+            Self::Unix(half) => half.as_ref().peer_cred().ok().map(|found| found.uid()),
+            Self::Tcp(_) => None,
+        }
+    }
+
     /// Whether the peer has closed its side, also when bytes that it sent before are still unread.
     pub async fn peer_closed(&self) -> bool {
         let ready = match self {

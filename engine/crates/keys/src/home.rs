@@ -1,4 +1,4 @@
-//! The owner's folder: `keyring.coffer`, `policy.toml`, `register.coffer`.
+//! The owner's folder: `keyring.coffer`, `policy.toml`, `register.coffer`, `audit/`.
 
 use std::{
     os::unix::fs::DirBuilderExt,
@@ -56,6 +56,11 @@ impl Home {
     /// The policy file.
     pub fn policy(&self) -> PathBuf {
         self.0.join("policy.toml")
+    }
+
+    /// The folder of the audit log.
+    pub fn audit(&self) -> PathBuf {
+        self.0.join("audit")
     }
 
     /// The register of table versions.

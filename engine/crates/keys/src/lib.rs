@@ -45,12 +45,13 @@ pub use evidence::{
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use keyring::{
-    ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey, WrappedLinkKey, WrappedTableKey,
+    AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey, WrappedLinkKey,
+    WrappedTableKey,
 };
 pub use master::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey};
 pub use owner::{OwnerKey, OwnerPublicKey};
 pub use passphrase::{Passphrase, PassphraseError};
-pub use policy::{Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, TablePolicy, Zone};
+pub use policy::{Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Rights, TablePolicy, Zone};
 pub use protection::Protection;
 pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
 pub use scheme_key::{LinkId, LinkKey};

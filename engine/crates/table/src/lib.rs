@@ -56,7 +56,7 @@ pub use plain::{PlainFile, PlainPin, PlainTable};
 pub use pme::{KekRetriever, KeyMaterial};
 pub use read::{FileReader, open_foreign};
 pub use reencrypt::Reencryption;
-pub use register::{HeldKey, LinkRecord, Register, TableRecord, Version};
+pub use register::{AuditHead, HeldKey, LinkRecord, Register, TableRecord, Version};
 pub use rewrap::{RewrapOptions, Rewrapped, Wrapping, rewrap};
 pub use spark_type::{SparkType, UnsupportedType, parse_ddl};
 pub use stored::{Codec, Form, LinkKeys, StoredColumn};

@@ -38,6 +38,9 @@ pub fn manifest_name(version: u64) -> String {
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// Of nothing: before the first of a chain.
+    pub const ZERO: Self = Self([0; 32]);
+
     /// Of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::try_from(digest(&SHA256, bytes).as_ref()).unwrap_or(Self([0; 32]))

@@ -155,12 +155,28 @@ impl LinkRecord {
     }
 }
 
+/// Where the audit log ends: without it a cut tail would go unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditHead {
+    /// Of the last record, from 1.
+    pub sequence: u64,
+    /// SHA-256 of the last record.
+    pub hash: Digest,
+    /// Where the last record begins in the log's file, in bytes.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     tables: BTreeMap<String, TableRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     links: BTreeMap<String, LinkRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    audit: Option<AuditHead>,
 }
 
 /// A wrapped key of the register, and whose it is.
@@ -346,6 +362,18 @@ impl Register {
     /// The wrapped keys of all tables and links, by name.
     pub fn held_keys(&self) -> Result<Vec<HeldKey>, Error> {
         Ok(self.load()?.held_keys())
+    }
+
+    /// Where the audit log ends; none before its first record.
+    pub fn audit_head(&self) -> Result<Option<AuditHead>, Error> {
+        Ok(self.load()?.audit)
+    }
+
+    /// The audit log ends elsewhere now. For the log's only writer, which holds the log's lock: never the other way round.
+    pub fn set_audit_head(&self, head: AuditHead) -> Result<(), Error> {
+        let mut locked = self.lock()?;
+        locked.content.audit = Some(head);
+        locked.store()
     }
 
     /// Forgets a table, and with it the key that opens its files.

@@ -128,6 +128,12 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "FILE")]
         new_passphrase_file: Option<PathBuf>,
     },
+    /// Serve drivers of other accounts, each with the rights of its user in the policy (coffer-client --serve)
+    Serve {
+        /// The Unix socket; made, and open to every account: who connects the kernel says
+        #[arg(long, value_name = "PATH")]
+        socket: PathBuf,
+    },
     /// Forget a table, and with it the key that opens its files
     #[command(after_help = CODES)]
     Forget {

@@ -18,6 +18,7 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
+    exec,
     failure::Failure,
     site::{self, Site},
 };
@@ -41,12 +42,13 @@ pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
         KeysCommand::Verify(args) => verify::run(site, &args),
         KeysCommand::ExportKeks { table, columns, output } => export_keks(site, &table, &columns, output.as_deref()),
         KeysCommand::Passwd { new_passphrase_file } => passwd(site, new_passphrase_file.as_deref()),
+        KeysCommand::Serve { socket } => exec::serve(site, &socket),
         KeysCommand::Forget { table, yes } => forget(site, &table, yes),
     }
 }
 
 fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) -> Result<(), Failure> {
-    let table = site.open(&site::target(Path::new(table)))?;
+    let table = site.open_in_clear(&site::target(Path::new(table)), "export keks", columns)?;
     let keks = if columns.is_empty() {
         table.all_keks()?
     } else {

@@ -154,7 +154,7 @@ impl Host {
         if self.id.is_empty() {
             self.admit()?;
         }
-        let session: Session = self.request(ClientMessage::NewSession, &NewSession {})?;
+        let session: Session = self.request(ClientMessage::NewSession, &NewSession::default())?;
         let ended = self.in_session(shape, &session.session);
         let _: SessionEnded = self.request(
             ClientMessage::EndSession,

@@ -46,12 +46,21 @@ impl Site {
     }
 
     pub async fn with_policy(policy: &str) -> Self {
+        Self::acting(policy, None).await
+    }
+
+    /// A client engine that works for a user of the policy.
+    pub async fn acting(policy: &str, user: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path().join("home"));
         home.create().unwrap();
         Keyring::create(&home.keyring(), &passphrase()).unwrap();
         std::fs::write(home.policy(), policy).unwrap();
-        let service = Arc::new(Service::open(home.clone(), &passphrase()).unwrap());
+        let mut service = Service::open(home.clone(), &passphrase()).unwrap();
+        if let Some(user) = user {
+            service = service.on_behalf_of(user).unwrap();
+        }
+        let service = Arc::new(service);
         let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));

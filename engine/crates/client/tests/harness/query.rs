@@ -29,7 +29,10 @@ pub struct Stage {
 
 impl Query {
     pub async fn begin(client: &mut Client) -> Self {
-        let session: Session = client.ask(ClientMessage::NewSession, &NewSession {}).await.unwrap();
+        let session: Session = client
+            .ask(ClientMessage::NewSession, &NewSession::default())
+            .await
+            .unwrap();
         Self {
             session: session.session,
             execution: 11,

@@ -77,7 +77,8 @@ impl AttestedEngine {
         &self.challenge
     }
 
-    pub(crate) fn evidence_hash(&self) -> &[u8; 32] {
+    /// SHA-256 of its evidence.
+    pub fn evidence_hash(&self) -> &[u8; 32] {
         &self.evidence_hash
     }
 }

@@ -5,6 +5,7 @@
 //! and each starts from what the file holds then.
 
 mod argon;
+mod audit;
 mod contents;
 mod error;
 mod export;
@@ -29,6 +30,7 @@ use master::Master;
 pub(crate) use contents::check_name as check_master_name;
 
 pub use argon::{CEILING, FLOOR, Params};
+pub use audit::AuditKey;
 pub use error::KeyringError;
 pub use export::{ExportedKeys, Imported};
 pub use master::{MasterInfo, MasterStatus, MasterVersionInfo};
@@ -43,6 +45,7 @@ pub struct Keyring {
     unlocked: Unlocked,
     owner: OwnerKey,
     register: RegisterKey,
+    audit: AuditKey,
     held: Held,
 }
 
@@ -103,6 +106,7 @@ impl Keyring {
             unlocked,
             owner: contents.owner.clone(),
             register: RegisterKey(DerivationKey::new("register", &contents.register)),
+            audit: AuditKey(DerivationKey::new("audit", &contents.register)),
             held: Held::new(stamp, contents),
         }
     }
@@ -192,6 +196,11 @@ impl Keyring {
     /// The key that the register is sealed under.
     pub fn register_key(&self) -> RegisterKey {
         self.register.clone()
+    }
+
+    /// The key that the audit log's records are authenticated with.
+    pub fn audit_key(&self) -> AuditKey {
+        self.audit.clone()
     }
 
     /// Wraps a table's key by the newest version of a master.

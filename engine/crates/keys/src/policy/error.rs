@@ -190,6 +190,34 @@ pub enum PolicyError {
         /// The data's columns.
         known: Vec<String>,
     },
+    /// A user with a role that there is none of.
+    #[error("user {user:?}: there is no role {role:?}")]
+    UnknownRole {
+        /// The user.
+        user: String,
+        /// The role.
+        role: String,
+        /// The roles that there are.
+        known: Vec<String>,
+    },
+    /// Two users with one account of the operating system.
+    #[error("users {first:?} and {second:?} have the same account, {account}")]
+    AccountTwice {
+        /// One user.
+        first: String,
+        /// The other.
+        second: String,
+        /// The account.
+        account: String,
+    },
+    /// A user that the policy does not name.
+    #[error("the policy names no user {name:?}")]
+    UnknownUser {
+        /// The name.
+        name: String,
+        /// Those it names.
+        known: Vec<String>,
+    },
     /// The entry of a table says something else than what was to be recorded.
     #[error("table {table:?} has another {what} in the policy")]
     Conflict {
@@ -241,6 +269,9 @@ impl PolicyError {
             PolicyError::SimulatedWithOthers => "simulated_with_others",
             PolicyError::UnknownTable { .. } => "unknown_table",
             PolicyError::UnknownColumn { .. } => "unknown_column",
+            PolicyError::UnknownRole { .. } => "unknown_role",
+            PolicyError::AccountTwice { .. } => "account_twice",
+            PolicyError::UnknownUser { .. } => "unknown_user",
             PolicyError::Conflict { .. } => "policy_conflict",
         }
     }
@@ -305,6 +336,12 @@ impl PolicyError {
                 .unwrap_or_else(|| "name the table's path, or add it to the policy under [tables]".into()),
             PolicyError::UnknownColumn { column, known, .. } => {
                 nearest(column, known).unwrap_or_else(|| format!("the data has {}", known.join(", ")))
+            }
+            PolicyError::UnknownRole { role, known, .. } => nearest(role, known)
+                .unwrap_or_else(|| "add the role to the policy under [roles], or take it from the user".into()),
+            PolicyError::AccountTwice { .. } => "an account is one user: give that one the roles of both".into(),
+            PolicyError::UnknownUser { name, known } => {
+                nearest(name, known).unwrap_or_else(|| "add the user to the policy under [users]".into())
             }
             PolicyError::Conflict { .. } => {
                 "change or remove the table's entry in the policy, or use another name".into()

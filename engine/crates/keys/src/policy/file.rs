@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{
     Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
+    access::{Access, Role, User},
     column::{Names, Written, WrittenDomain, column, protections},
     zone::{self, WrittenZone},
 };
@@ -42,6 +43,8 @@ struct Document {
     tables: BTreeMap<String, Table>,
     links: BTreeMap<String, Link>,
     masters: BTreeMap<String, String>,
+    roles: BTreeMap<String, Role>,
+    users: BTreeMap<String, User>,
 }
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -109,6 +112,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
         .map(|(name, written)| Ok((name.clone(), link(&name, written, &master)?)))
         .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
     Ok(Policy {
+        access: Access::new(document.roles, document.users)?,
         tables,
         links,
         masters: masters(document.masters, folder)?,

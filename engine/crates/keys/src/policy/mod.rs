@@ -3,6 +3,7 @@
 //! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
 //! empty list allows nothing.
 
+mod access;
 pub mod attestation;
 mod column;
 mod edit;
@@ -17,6 +18,7 @@ use std::{
 
 use crate::{LinkId, TableId, evidence::EvidenceKind, master::MasterUri};
 
+pub use access::Rights;
 pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
@@ -34,6 +36,7 @@ pub struct Policy {
     links: BTreeMap<String, LinkPolicy>,
     masters: BTreeMap<String, MasterUri>,
     zones: Vec<Zone>,
+    access: access::Access,
     protection: Vec<Protection>,
     domains: BTreeMap<String, Domain>,
     master: String,
@@ -206,6 +209,21 @@ impl Policy {
         master: &str,
     ) -> Result<(), PolicyError> {
         edit::change_masters(file, tables, links, master)
+    }
+
+    /// The users that it names, in order.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.access.users()
+    }
+
+    /// What a user may do.
+    pub fn rights(&self, user: &str) -> Result<Rights, PolicyError> {
+        self.access.rights(user)
+    }
+
+    /// The user that an account of the operating system is: by its number, or by its name.
+    pub fn user_of(&self, uid: u32, account: Option<&str>) -> Option<&str> {
+        self.access.user_of(uid, account)
     }
 
     /// Whether results of engines that prove nothing are accepted: no value is read there, but the answer may be wrong.

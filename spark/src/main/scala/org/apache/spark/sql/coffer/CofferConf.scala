@@ -7,6 +7,15 @@ object CofferConf {
   val HOME = "spark.coffer.home"
   val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
   val CLIENT_PATH = "spark.coffer.client.path"
+
+  /** The socket of a key service: this account then needs no home and no passphrase. */
+  val CLIENT_SOCKET = "spark.coffer.client.socket"
+
+  /** The policy's user that the owner lowers itself to. */
+  val USER = "spark.coffer.user"
+
+  /** Of a session. `error` (default): a query of a column that the user may not read fails. `null`: it reads NULL. */
+  val DENIED_COLUMNS = "spark.coffer.deniedColumns"
   val ENGINE_PATH = "spark.coffer.engine.path"
   val ENGINE_ADDRESS = "spark.coffer.engine.address"
   val ENGINE_MEMORY = "spark.coffer.engine.memory"

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules.{PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
+import org.apache.spark.sql.coffer.rules.{DeniedColumns, PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
 import org.apache.spark.sql.coffer.sites.{HomeExec, SiteStrategy}
 import org.apache.spark.sql.coffer.write._
 import org.apache.spark.sql.execution._
@@ -17,6 +17,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPostHocResolutionRule(_ => SealedWrites)
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
+    extensions.injectPostHocResolutionRule(_ => DeniedColumns)
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))

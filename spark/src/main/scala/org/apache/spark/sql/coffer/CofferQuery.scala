@@ -37,8 +37,12 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   lazy val driver: CofferDriver = CofferDriver.get
 
+  /** What the user asked, for the audit log at home: it goes to the client engine, and nowhere else. */
+  @volatile private var asked: String = ""
+  def asks(text: => String): Unit = if (asked.isEmpty) asked = text
+
   lazy val session: ByteString = {
-    val session = driver.client.newSession()
+    val session = driver.client.newSession(asked)
     ending.begin(driver, session)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session

@@ -13,13 +13,13 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer._
 import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
-import org.apache.spark.sql.coffer.wire.{ClientEngine, EngineProcess}
+import org.apache.spark.sql.coffer.wire.{Address, ClientEngine, EngineProcess}
 import org.apache.spark.util.ThreadUtils
 
 /** The driver's half of the plugin: the client engine beside it, and a desk that answers executors. One for each SparkContext. */
 final class CofferDriver private (
     val application: String,
-    process: EngineProcess,
+    process: Option[EngineProcess],
     val client: ClientEngine,
     val welcome: Welcome)
     extends AutoCloseable
@@ -94,7 +94,7 @@ final class CofferDriver private (
   override def close(): Unit = {
     workers.shutdownNow()
     client.close()
-    process.close()
+    process.foreach(_.close())
   }
 }
 
@@ -115,11 +115,8 @@ object CofferDriver extends Logging {
   def start(sc: SparkContext): CofferDriver = {
     val conf = sc.conf
     val application = s"coffer-${UUID.randomUUID}"
-    val binary =
-      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
-    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
-      conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
-    val process = EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
+    val service = conf.getOption(CofferConf.CLIENT_SOCKET)
+    val process = if (service.isDefined) None else Some(startClient(conf))
     try {
       val greeting = Hello.newBuilder
         .setProtocol(CofferConf.PROTOCOL)
@@ -128,7 +125,8 @@ object CofferDriver extends Logging {
         .setLocalMaster(CofferConf.isLocal(conf))
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
-      val client = new ClientEngine(process.address, greeting, () => process.epitaph)
+      val address = service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
+      val client = new ClientEngine(address, greeting, () => process.flatMap(_.epitaph))
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       running = Some(driver)
@@ -137,9 +135,18 @@ object CofferDriver extends Logging {
       driver
     } catch {
       case e: Throwable =>
-        process.close()
+        process.foreach(_.close())
         throw e
     }
+  }
+
+  private def startClient(conf: SparkConf): EngineProcess = {
+    val binary =
+      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
+    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
+      conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
+      conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
+    EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
   }
 
   def stop(driver: CofferDriver): Unit = {

@@ -58,6 +58,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
 
   private def run[T](how: SparkPlan => T): T = opened {
     CofferQuery.within(sparkContext, query) {
+      CofferQuery.current(sparkContext).foreach(_.asks(AskedText.of(sparkContext)))
       val result = child match {
         case aqe: AdaptiveSparkPlanExec => aqe.withFinalPlanUpdate(how)
         case plan => executeQuery(how(plan))

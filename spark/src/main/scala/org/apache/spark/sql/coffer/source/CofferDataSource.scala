@@ -9,6 +9,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.rules.DeniedColumns
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
 import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider}
@@ -69,6 +70,11 @@ final class CofferTable private (val info: TableInfo, location: String, val view
     if (unverified) s"unverified.`$called`" else s"coffer.`$called`"
   }
 
+  /** The columns that the user may not read. What enforces this is the client engine. */
+  lazy val denied: Set[String] =
+    if (viewed) stored.filter(c => c.isColumn && info.getDeniedList.contains(c.column)).map(_.name).toSet
+    else info.getDeniedList.asScala.map(i => info.getSchema.getFields(i).getName).toSet
+
   /** How its columns lie in the files, if not each as itself. */
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
 
@@ -78,7 +84,8 @@ final class CofferTable private (val info: TableInfo, location: String, val view
   override val schema: StructType =
     if (viewed && info.getStoredCount > 0) StructType(StoredColumn.all(info).map(_.field))
     else StructType(info.getSchema.getFieldsList.asScala.map { f =>
-      StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable)
+      // A denied column may come to be NULL.
+      StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable || denied(f.getName))
     }.toArray)
 
   /** Stored bytes of each column of the schema. */
@@ -186,8 +193,18 @@ object CofferTable {
 
 final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with SupportsPushDownRequiredColumns {
   private var required = table.schema
-  override def pruneColumns(schema: StructType): Unit = required = schema
-  override def build(): Scan = new CofferScan(table, required)
+  // Spark builds a scan of all columns too, for statistics alone; one that is run was told its columns.
+  private var asked = false
+
+  override def pruneColumns(schema: StructType): Unit = {
+    required = schema
+    asked = true
+  }
+
+  override def build(): Scan = {
+    if (asked) DeniedColumns.check(table, required.fieldNames)
+    new CofferScan(table, required)
+  }
 }
 
 /** The columns of a table that a query reads. It reads nothing itself: the fragment that it becomes part of does, in an engine. */

@@ -18,8 +18,8 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
 
   def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
   def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
-  def newSession(): ByteString =
-    call(M.NEW_SESSION, NewSession.getDefaultInstance, M.SESSION, Session.parser).getSession
+  def newSession(query: String): ByteString =
+    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION, Session.parser).getSession
   def newChallenge(): ByteString =
     call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE, Challenge.parser).getChallenge
   def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)

@@ -129,7 +129,7 @@ class ChannelSuite extends AnyFunSuite {
       write(socket, message(ClientMessage.PROBLEM_VALUE, problem.toByteArray))
     } { address =>
       val engine = client(address)
-      val e = intercept[CofferException](engine.newSession())
+      val e = intercept[CofferException](engine.newSession(""))
       assert(e.code == "COFFER_X" && e.getMessage == "[COFFER_X] it broke\nhint: mend it")
       engine.close()
     }
@@ -145,8 +145,8 @@ class ChannelSuite extends AnyFunSuite {
       }
     } { address =>
       val engine = client(address)
-      assert(engine.newSession().size == 2)
-      assert(engine.newSession().isEmpty)
+      assert(engine.newSession("").size == 2)
+      assert(engine.newSession("").isEmpty)
       engine.close()
     }
   }
@@ -185,7 +185,7 @@ class ChannelSuite extends AnyFunSuite {
       read(socket)
       write(socket, message(ClientMessage.CHALLENGE_VALUE, Array.emptyByteArray))
     } { address =>
-      val e = intercept[CofferException](client(address).newSession())
+      val e = intercept[CofferException](client(address).newSession(""))
       assert(e.code == "COFFER_CLIENT_PROTOCOL")
     }
     withPeer { socket =>
@@ -193,11 +193,11 @@ class ChannelSuite extends AnyFunSuite {
       read(socket)
       write(socket, message(ClientMessage.SESSION_VALUE, Array.fill(9)(0xff.toByte)))
     } { address =>
-      val e = intercept[CofferException](client(address).newSession())
+      val e = intercept[CofferException](client(address).newSession(""))
       assert(e.code == "COFFER_CLIENT_PROTOCOL")
     }
     withPeer(socket => read(socket)) { address =>
-      val e = intercept[CofferException](client(address).newSession())
+      val e = intercept[CofferException](client(address).newSession(""))
       assert(e.code == "COFFER_CLIENT_LOST")
     }
   }

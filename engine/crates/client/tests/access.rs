@@ -1,0 +1,401 @@
+//! Users who hold the keys of some columns only: what the client engine refuses, whatever the driver's JVM asks.
+
+mod harness;
+
+use std::{path::PathBuf, sync::Arc};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use coffer_keys::{Keyring, Policy, Vault};
+use coffer_proto::{
+    plan::{Field, Fragment, Node, Reveal, Schema, node::Op, reveal},
+    wire::{
+        BeginWrite, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome,
+        StoredColumn, TableDropped, TableInfo, TableScan, TaskSpec, WriteBegun, begin_write::Mode, run_at_home,
+        task_spec::Slice,
+    },
+};
+use coffer_table::{NewColumns, TableWrite, WriteOptions, parse_ddl};
+use harness::{
+    Client, Engine, Site, ir,
+    query::{Query, scan_stage},
+};
+use prost::Message;
+
+/// `people` has stored columns, `plain` ones that Parquet encrypts.
+const POLICY: &str = r#"
+attestation.accept = ["simulated"]
+[tables.people.columns]
+name = { protection = ["tee", "det"], link = "name" }
+n = { protection = ["ope", "std"], domain = [0, 1000] }
+born = "plain"
+[roles.some]
+tables.people = ["n"]
+tables.other = ["n", "born"]
+[roles.writer]
+tables.other = ["name", "n"]
+write = ["other"]
+[roles.loader]
+tables.made = "*"
+tables.other = "*"
+write = ["made", "other"]
+[users.ann]
+roles = ["some"]
+[users.walt]
+roles = ["some", "writer"]
+[users.lou]
+roles = ["loader"]
+[users.nobody]
+"#;
+
+struct Tables {
+    site: Site,
+    client: Client,
+    engine: Engine,
+    people: TableInfo,
+    other: TableInfo,
+}
+
+fn make(site: &Site, table: &str) -> PathBuf {
+    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
+    let policy = Policy::load(&site.home.policy()).unwrap();
+    let folder = site.folder.path().join(table);
+    let new = NewColumns {
+        columns: parse_ddl("name STRING, n BIGINT, born BIGINT").unwrap(),
+        ..NewColumns::default()
+    };
+    let write = TableWrite::create(&site.home, &vault, &policy, table, &folder, new).unwrap();
+    let writer = write.writer(WriteOptions::default()).unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|n| format!("person {n}"))));
+    let rows = vec![names, Arc::clone(&numbers), numbers];
+    let mut file = writer.file().unwrap();
+    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), rows).unwrap())
+        .unwrap();
+    write.publish(vec![file.finish().unwrap().pin]).unwrap();
+    folder
+}
+
+impl Tables {
+    async fn of(user: Option<&str>) -> Self {
+        let site = Site::acting(POLICY, user).await;
+        let mut client = site.client().await;
+        let mut engine = site.engine("engine", 64 << 20).await;
+        engine.admit(&mut client).await.unwrap();
+        let mut infos = Vec::new();
+        for table in ["people", "other"] {
+            let open = OpenTable {
+                path: make(&site, table).to_str().unwrap().to_owned(),
+                ..OpenTable::default()
+            };
+            infos.push(client.ask(ClientMessage::OpenTable, &open).await.unwrap());
+        }
+        let [people, other] = infos.try_into().unwrap();
+        Self {
+            site,
+            client,
+            engine,
+            people,
+            other,
+        }
+    }
+
+    fn stored(&self, column: u32, protection: &str) -> StoredColumn {
+        let found = |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
+        self.people.stored.iter().find(found).unwrap().clone()
+    }
+
+    /// Asks for a stage that scans these columns of the files, and for the keys of `more`; runs it if it is sealed.
+    async fn scan(&mut self, handle: u32, fields: Vec<Field>, more: &[&str]) -> Result<usize, Problem> {
+        let schema = Schema { fields };
+        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let task = TaskSpec {
+            slices: vec![Slice {
+                scan_id: 0,
+                file: 0,
+                first_row_group: 0,
+                end_row_group: 1,
+            }],
+            ..TaskSpec::default()
+        };
+        let mut request = scan_stage(1, &fragment, handle, vec![task]);
+        request.scans = vec![TableScan {
+            columns: more.iter().map(ToString::to_string).collect(),
+            ..request.scans.remove(0)
+        }];
+        let query = Query::begin(&mut self.client).await;
+        let stage = query.seal(&mut self.client, request).await?;
+        let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
+        let batches = self.client.rows(&query.result(1, &outputs, None)).await?;
+        Ok(batches.iter().map(RecordBatch::num_rows).sum())
+    }
+
+    async fn scan_other(&mut self, columns: &[&str], more: &[&str]) -> Result<usize, Problem> {
+        let fields = self.other.schema.clone().unwrap().fields;
+        let fields = fields
+            .into_iter()
+            .filter(|field| columns.contains(&field.name.as_str()));
+        self.scan(self.other.handle, fields.collect(), more).await
+    }
+
+    async fn scan_stored(&mut self, stored: &[StoredColumn]) -> Result<usize, Problem> {
+        let fields = stored.iter().map(|stored| Field {
+            name: stored.name.clone(),
+            r#type: stored.r#type,
+            nullable: true,
+        });
+        self.scan(self.people.handle, fields.collect(), &[]).await
+    }
+
+    async fn encrypt(&mut self, stored: &StoredColumn, literal: coffer_proto::plan::Literal) -> Result<(), Problem> {
+        let request = EncryptLiterals {
+            handle: self.people.handle,
+            stored: stored.name.clone(),
+            literals: vec![literal],
+        };
+        let answer: Result<LiteralsEncrypted, Problem> =
+            self.client.ask(ClientMessage::EncryptLiterals, &request).await;
+        answer.map(|_| ())
+    }
+
+    /// Asks the client engine to open a stored column over no rows: what it says of the keys.
+    async fn reveal(&mut self, stored: &StoredColumn) -> Result<(), Problem> {
+        let query = Query::begin(&mut self.client).await;
+        let input = ir::schema(&[("c", stored.r#type.unwrap())]);
+        let output = ir::schema(&[("v", ir::long())]);
+        let opened = reveal::Opened {
+            name: "v".to_owned(),
+            r#type: Some(ir::long()),
+            nullable: true,
+            kind: reveal::Kind::Value.into(),
+            handle: self.people.handle,
+            stored: stored.name.clone(),
+            ..reveal::Opened::default()
+        };
+        let node = Node {
+            id: 1,
+            op: Some(Op::Reveal(Box::new(Reveal {
+                child: Some(Box::new(ir::input(input))),
+                columns: vec![opened],
+            }))),
+        };
+        let fragment: Fragment = ir::to_result(node, output);
+        let request = RunAtHome {
+            session: query.session.clone(),
+            fragment: fragment.encode_to_vec().into(),
+            inputs: vec![run_at_home::HomeInput { input_id: 0, kept: 0 }],
+            ..RunAtHome::default()
+        };
+        self.at_home(request).await
+    }
+
+    /// Asks the client engine to read columns of `other` itself.
+    async fn read_at_home(&mut self, columns: &[&str]) -> Result<(), Problem> {
+        let query = Query::begin(&mut self.client).await;
+        let mut schema = self.other.schema.clone().unwrap();
+        schema.fields.retain(|field| columns.contains(&field.name.as_str()));
+        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let scan = TableScan {
+            scan_id: 0,
+            handle: self.other.handle,
+            ..TableScan::default()
+        };
+        let request = RunAtHome {
+            session: query.session.clone(),
+            fragment: fragment.encode_to_vec().into(),
+            scans: vec![scan],
+            read_bytes: 1 << 30,
+            ..RunAtHome::default()
+        };
+        self.at_home(request).await
+    }
+
+    async fn at_home(&mut self, request: RunAtHome) -> Result<(), Problem> {
+        self.client.send(ClientMessage::RunAtHome, &request).await;
+        loop {
+            let message = self.client.receive().await?;
+            if i32::from(message.kind) == i32::from(ClientMessage::ResultEnd) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn begin(&mut self, mode: Mode, folder: &str) -> Result<WriteBegun, Problem> {
+        let begin = BeginWrite {
+            mode: mode.into(),
+            path: self.site.folder.path().join(folder).display().to_string(),
+            schema: self.other.schema.clone(),
+            handle: self.other.handle,
+            ..BeginWrite::default()
+        };
+        self.client.ask(ClientMessage::BeginWrite, &begin).await
+    }
+
+    async fn drop_other(&mut self) -> Result<TableDropped, Problem> {
+        let request = DropTable {
+            path: self.other.path.clone(),
+            table_id: self.other.table_id.clone(),
+        };
+        self.client.ask(ClientMessage::DropTable, &request).await
+    }
+}
+
+fn denied<T: std::fmt::Debug>(answer: Result<T, Problem>, column: &str) {
+    let problem = answer.unwrap_err();
+    assert_eq!(problem.code, "denied_column", "{}", problem.message);
+    assert!(problem.message.contains(column), "{}", problem.message);
+    assert!(problem.hint.contains("deniedColumns"), "{}", problem.hint);
+}
+
+fn denied_write<T: std::fmt::Debug>(answer: Result<T, Problem>) {
+    let problem = answer.unwrap_err();
+    assert_eq!(problem.code, "denied_write", "{}", problem.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_has_all_of_it() {
+    let mut tables = Tables::of(None).await;
+    assert!(tables.people.denied.is_empty() && tables.other.denied.is_empty());
+    assert_eq!(tables.scan_other(&["name", "n", "born"], &[]).await.unwrap(), 50);
+    let det = tables.stored(0, "det");
+    tables.encrypt(&det, ir::text("x")).await.unwrap();
+    assert_eq!(tables.scan_stored(&[det]).await.unwrap(), 50);
+    let ope = tables.stored(1, "ope");
+    tables.reveal(&ope).await.unwrap();
+    tables.begin(Mode::Append, "other").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_sees_the_schema_and_which_columns_are_denied() {
+    let tables = Tables::of(Some("ann")).await;
+    assert_eq!(tables.people.schema.as_ref().unwrap().fields.len(), 3);
+    assert_eq!(
+        (&tables.people.denied[..], &tables.other.denied[..]),
+        (&[0, 2][..], &[0][..])
+    );
+    let tables = Tables::of(Some("nobody")).await;
+    assert_eq!(tables.other.denied, [0, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_denied_columns_do_not_leave() {
+    let mut tables = Tables::of(Some("ann")).await;
+    assert_eq!(tables.scan_other(&["n", "born"], &[]).await.unwrap(), 50);
+    denied(tables.scan_other(&["n", "name"], &[]).await, "other.name");
+    // The key alone, of a column that the fragment does not read.
+    denied(tables.scan_other(&["n"], &["name"]).await, "other.name");
+    // No column at all: how many rows there are.
+    assert_eq!(tables.scan_other(&[], &[]).await.unwrap(), 50);
+    let mut tables = Tables::of(Some("nobody")).await;
+    denied(tables.scan_other(&[], &[]).await, "other.*");
+    denied(tables.scan_other(&["n"], &[]).await, "other.n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_stored_form_of_a_denied_column_is_of_use() {
+    let mut tables = Tables::of(Some("ann")).await;
+    let (tee, det, plain) = (
+        tables.stored(0, "tee"),
+        tables.stored(0, "det"),
+        tables.stored(2, "plain"),
+    );
+    let (ope, std) = (tables.stored(1, "ope"), tables.stored(1, "std"));
+    let places: Vec<StoredColumn> = tables
+        .people
+        .stored
+        .iter()
+        .filter(|stored| stored.column == 0)
+        .cloned()
+        .collect();
+    let places = places
+        .into_iter()
+        .filter(|stored| ["file", "row"].contains(&stored.protection.as_str()));
+    let allowed: Vec<StoredColumn> = [ope.clone(), std].into_iter().chain(places).collect();
+    assert_eq!(tables.scan_stored(&allowed).await.unwrap(), 50);
+    for (stored, column) in [(&tee, "people.name"), (&det, "people.name"), (&plain, "people.born")] {
+        denied(tables.scan_stored(&[ope.clone(), stored.clone()]).await, column);
+    }
+    tables.encrypt(&ope, ir::int(7)).await.unwrap();
+    denied(tables.encrypt(&det, ir::text("person 7")).await, "people.name");
+    tables.reveal(&ope).await.unwrap();
+    denied(tables.reveal(&det).await, "people.name");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
+    let mut tables = Tables::of(Some("ann")).await;
+    tables.read_at_home(&["n", "born"]).await.unwrap();
+    denied(tables.read_at_home(&["n", "name"]).await, "other.name");
+    let keyring = Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap();
+    let log = coffer_audit::AuditLog::of(&tables.site.home, &keyring);
+    let events: Vec<_> = log.records().unwrap().map(|record| record.unwrap().event).collect();
+    let said: Vec<_> = events
+        .iter()
+        .map(|event| {
+            (
+                event.action.as_str(),
+                event.code.as_deref(),
+                event.tables[0].columns.join(" "),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("open at home", None, "born n".to_owned()),
+            ("open at home", Some("denied_column"), "name".to_owned()),
+        ]
+    );
+    let mut nobody = Tables::of(Some("nobody")).await;
+    denied(nobody.read_at_home(&[]).await, "other.*");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_who_may_write_a_table_and_has_its_keys_writes_it() {
+    let mut ann = Tables::of(Some("ann")).await;
+    for mode in [Mode::Append, Mode::Overwrite, Mode::OverwritePartitions, Mode::Replace] {
+        denied_write(ann.begin(mode, "other").await);
+    }
+    denied_write(ann.begin(Mode::Create, "new").await);
+    assert!(!ann.site.folder.path().join("new").exists());
+    denied_write(ann.drop_other().await);
+    // With `write`, and with the keys of all columns through two roles.
+    let mut walt = Tables::of(Some("walt")).await;
+    assert!(walt.other.denied.is_empty());
+    walt.begin(Mode::Append, "other").await.unwrap();
+    denied_write(walt.begin(Mode::Create, "made").await);
+    let mut lou = Tables::of(Some("lou")).await;
+    lou.begin(Mode::Create, "made").await.unwrap();
+    // As Spark drops a table: its files first.
+    std::fs::remove_dir_all(&lou.other.path).unwrap();
+    lou.drop_other().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_write_but_lacks_a_column_does_not() {
+    let mut tables = Tables::of(Some("walt")).await;
+    let policy = tables.site.home.policy();
+    let text = std::fs::read_to_string(&policy).unwrap();
+    std::fs::write(
+        &policy,
+        text.replace("tables.other = [\"n\", \"born\"]", "tables.other = [\"n\"]"),
+    )
+    .unwrap();
+    denied(tables.begin(Mode::Append, "other").await, "other.born");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_taken_away_is_gone_at_once() {
+    let mut tables = Tables::of(Some("ann")).await;
+    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
+    let policy = tables.site.home.policy();
+    let text = std::fs::read_to_string(&policy).unwrap();
+    std::fs::write(&policy, text.replace("roles = [\"some\"]", "roles = []")).unwrap();
+    denied(tables.scan_other(&["n"], &[]).await, "other.n");
+    // And a policy that cannot be read allows nothing.
+    std::fs::write(&policy, "nonsense").unwrap();
+    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap_err().code, "policy");
+    std::fs::write(&policy, text.replace("[users.ann]", "[users.anne]")).unwrap();
+    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap_err().code, "policy");
+    std::fs::write(&policy, text).unwrap();
+    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
+}

@@ -130,7 +130,7 @@ impl Service {
         let proof = EngineUse {
             id: attested.engine_id(),
             kind: kind.to_owned(),
-            measurement: String::new(),
+            measurement: attested.measurement().to_owned(),
             evidence: hex::encode(attested.evidence_hash()),
         };
         self.inner.lock().engines.insert(

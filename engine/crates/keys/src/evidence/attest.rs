@@ -46,6 +46,7 @@ pub struct AttestedEngine {
     owner: OwnerPublicKey,
     challenge: Challenge,
     evidence_hash: [u8; 32],
+    measurement: String,
 }
 
 impl AttestedEngine {
@@ -77,6 +78,11 @@ impl AttestedEngine {
         &self.challenge
     }
 
+    /// What code its evidence says it is, in words ([`Checks::measurement`]); empty for evidence that does not say.
+    pub fn measurement(&self) -> &str {
+        &self.measurement
+    }
+
     /// SHA-256 of its evidence.
     pub fn evidence_hash(&self) -> &[u8; 32] {
         &self.evidence_hash
@@ -106,6 +112,7 @@ pub fn attest_host(
         owner: *owner,
         challenge,
         evidence_hash: evidence.hash(),
+        measurement: String::new(),
     })
 }
 
@@ -126,18 +133,24 @@ pub fn attest(
         return Err(EvidenceError::NotAccepted(kind));
     }
     let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
-    match kind {
-        EvidenceKind::Simulated => simulated::verify(&evidence.report, &expected)?,
-        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
-            tees.verify(kind, policy, &evidence.report, &expected)?.verdict(kind)?
+    let measurement = match kind {
+        EvidenceKind::Simulated => {
+            simulated::verify(&evidence.report, &expected)?;
+            String::new()
         }
-    }
+        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
+            let checks = tees.verify(kind, policy, &evidence.report, &expected)?;
+            checks.verdict(kind)?;
+            checks.measurement()
+        }
+    };
     Ok(AttestedEngine {
         key: evidence.engine_key,
         kind,
         owner: *owner,
         challenge,
         evidence_hash: evidence.hash(),
+        measurement,
     })
 }
 

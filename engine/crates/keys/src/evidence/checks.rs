@@ -85,6 +85,18 @@ impl Checks {
         }
     }
 
+    /// What code the report is of, in words: what was found by the checks that compare it with the policy's list. Empty if the kind says nothing of it.
+    pub fn measurement(&self) -> String {
+        let measures = |name: &str| {
+            let register = name.strip_prefix("rtmr").or_else(|| name.strip_prefix("pcr"));
+            matches!(name, "code" | "mrtd" | "measurement")
+                || register.is_some_and(|number| number.parse::<u8>().is_ok())
+        };
+        let found = self.0.iter().filter(|check| measures(&check.name));
+        let words: Vec<String> = found.map(|check| format!("{} {}", check.name, check.found)).collect();
+        words.join(", ")
+    }
+
     /// Good if every required check is there and every check that is there passed; else the first that stands against it.
     pub fn verdict(&self, kind: EvidenceKind) -> Result<(), EvidenceError> {
         let refused = |check: &str, found: &str| EvidenceError::Refused {
@@ -108,6 +120,21 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measurement_is_what_was_compared_with_the_list() {
+        let mut checks = Checks::new();
+        for (name, found) in [
+            ("form", "a quote"),
+            ("pcr11", "ab"),
+            ("pcrs", "as quoted"),
+            ("rtmr0", "cd"),
+            ("code", "ef"),
+        ] {
+            checks.note(name, true, found);
+        }
+        assert_eq!(checks.measurement(), "pcr11 ab, rtmr0 cd, code ef");
+    }
 
     #[test]
     fn a_verdict_needs_every_check_and_no_failure() {

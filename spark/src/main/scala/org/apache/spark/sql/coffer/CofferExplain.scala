@@ -9,7 +9,7 @@ import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
-import org.apache.spark.sql.coffer.sites.{ClientBytes, HomeExec, HomeTable, HomeTableExec, Shown}
+import org.apache.spark.sql.coffer.sites.{ClientBytes, Estimates, Home, HomeExec, HomeTable, HomeTableExec, Shown}
 import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedWriteExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
@@ -70,7 +70,7 @@ private final class Description(query: Option[CofferQuery]) {
     case h: CofferHomeExec =>
       val home = part(h.part) ++ tables(h.part.template).flatMap(read)
       home ++ homes(h.part.template).flatMap { home =>
-        s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}" +: of(home.root).map("  " + _)
+        s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}${guessed(home)}" +: of(home.root).map("  " + _)
       }
     case r: CofferRootExec => of(r.child)
     case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)
@@ -92,6 +92,9 @@ private final class Description(query: Option[CofferQuery]) {
     s"read at home, by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
       table.openings.map(o => s"  ${HomeTable.text(table, o)}")
   }
+
+  /** How much, as the choice of sites takes it to be. */
+  private def guessed(home: HomeExec): String = home.logicalLink.collect { case h: Home => s" (${Estimates.text(h)})" }.getOrElse("")
 
   private def homes(plan: SparkPlan): Seq[HomeExec] = plan.collect { case home: HomeExec => home }
 

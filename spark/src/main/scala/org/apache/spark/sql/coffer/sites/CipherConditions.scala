@@ -53,7 +53,9 @@ private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
     for {
       l <- away.held.get(left)
       r <- away.held.get(right)
-      pair <- pairs(l, r).find { case (a, b) => form(l.copy(forms = Seq(a))).isDefined && form(r.copy(forms = Seq(b))).isDefined }
+      pair <- pairs(l, r)
+        .filter { case (a, b) => form(l.copy(forms = Seq(a))).isDefined && form(r.copy(forms = Seq(b))).isDefined }
+        .minByOption { case (a, b) => SiteCosts.work(a) + SiteCosts.work(b) }
       if left.dataType == right.dataType
     } yield (pair._1.attribute, pair._2.attribute)
 

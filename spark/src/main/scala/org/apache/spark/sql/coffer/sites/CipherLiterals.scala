@@ -26,7 +26,16 @@ private[sites] object CipherLiteral {
 /** Literals are encrypted by the client engine, for the column that they meet: no key comes into this JVM. */
 private[sites] object CipherLiterals {
 
-  def of(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
+  def of(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] =
+    if (form.table.imagined) literals.map(_ => standIn(form)) else encrypted(form, literals)
+
+  /** Of a table that is not there no literal meets a value. */
+  private def standIn(form: Form): CipherLiteral = form.stored.dataType match {
+    case LongType => CipherLiteral.Within(CatalystLiteral(0L, LongType), cut = true)
+    case _ => CipherLiteral.Within(CatalystLiteral(Array.emptyByteArray, BinaryType), cut = true)
+  }
+
+  private def encrypted(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
     val request = EncryptLiterals.newBuilder.setHandle(form.table.info.getHandle).setStored(form.stored.name)
     literals.foreach { l =>
       Literals.of(l.value, l.dataType) match {

@@ -3,10 +3,14 @@ package org.apache.spark.sql.coffer.sites
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.types.DataType
 
 /** A stored column where engines work on it. `place`: the columns that say of which file and row each value is. */
 final case class Form(table: CofferTable, stored: StoredColumn, attribute: Attribute, place: Option[(Attribute, Attribute)]) {
   def attributes: Seq[Attribute] = attribute +: place.toSeq.flatMap { case (file, row) => Seq(file, row) }
+
+  /** The type of what is stored. */
+  def value: DataType = table.columnType(stored.column)
 }
 
 /** The state of an [[AsheSum]], and what the query wants of it, over the opened sum and count. */
@@ -16,7 +20,9 @@ final case class Sums(form: Form, state: Attribute, sum: Attribute, count: Attri
  * A column of the query as engines have it: `open`, under its own id, where the policy lets them; and as ciphertexts.
  */
 final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sums: Option[Sums] = None) {
-  def equality: Option[Form] = forms.find(_.stored.protection == "det").orElse(forms.find(_.stored.tellsEqual))
+
+  /** The form that is cheapest to compare. */
+  def equality: Option[Form] = forms.filter(_.stored.tellsEqual).sortBy(_.stored.protection != "det").minByOption(SiteCosts.work)
   def order: Option[Form] = forms.find(_.stored.tellsOrder)
 
   /** Of texts whose ciphertexts are those of a prefix: what it tells of a condition is never all. */
@@ -24,8 +30,9 @@ final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sum
   def revealing: Option[Form] = forms.find(f => f.stored.protection == "ore" && !f.stored.prefix)
   def ashe: Option[Form] = forms.find(f => f.stored.protection == "ashe" && f.place.isDefined)
 
-  /** The form that is cheapest to open at home. */
-  def openable: Option[Form] = StoredColumn.opened.flatMap(p => forms.find(f => f.stored.protection == p && !f.stored.prefix)).headOption
+  /** The form that is cheapest to bring home and open there. */
+  def openable: Option[Form] =
+    forms.filter(f => StoredColumn.schemes(f.stored.protection) && !f.stored.prefix).minByOption(SiteCosts.home)
 
   def attributes: Seq[Attribute] =
     (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)

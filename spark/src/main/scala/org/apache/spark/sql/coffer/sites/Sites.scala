@@ -27,9 +27,13 @@ private[coffer] final class Sites(session: SparkSession) {
   /** Tables that engines turned out to have too little of. */
   private val readAtHome = mutable.Set.empty[CofferTable]
 
+  /** Set for the query that is rewritten. */
+  private var small = false
+
   /** The whole query as the client engine ends it. */
   @tailrec
   def rewrite(query: LogicalPlan): LogicalPlan = {
+    small = SiteCosts.small(query)
     val done =
       try Some(home(place(query), query.outputSet, query.output))
       catch { case NeededAtHome(table) if readAtHome.add(table) => None }
@@ -54,7 +58,9 @@ private[coffer] final class Sites(session: SparkSession) {
   /** At home columns keep their places too: unions, and who reads the result, go by them. */
   private def place(plan: LogicalPlan): Placed = sited(plan) match {
     case AtHome(made) => AtHome(inOrder(made, plan.output))
-    case away => away
+    case away: Away =>
+      Estimates.mark(away.plan, plan)
+      away
   }
 
   private def inOrder(made: LogicalPlan, output: Seq[Attribute]): LogicalPlan =
@@ -63,6 +69,7 @@ private[coffer] final class Sites(session: SparkSession) {
   private def sited(plan: LogicalPlan): Placed = plan match {
     case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) => table(r, relation, scan.table)
     case l: LeafNode => leaf(l)
+    case _: Aggregate | _: Join | _: Sort if small => above(plan, plan.children.map(place))
     case p: Project => place(p.child) match {
         case away: Away => project(p, p.projectList, away)
         case other => above(p, Seq(other))
@@ -179,6 +186,7 @@ private[coffer] final class Sites(session: SparkSession) {
     val below = split.flatMap(_._2.map(_.condition)).reduceOption(And(_, _))
     val rest = split.collect { case (c, told) if !told.exists(_.exact) => c }.reduceOption(And(_, _))
     val kept = below.fold(away)(c => away.copy(plan = Filter(c, away.plan)))
+    split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _)).foreach(c => Estimates.mark(kept.plan, Filter(c, f.child)))
     rest match {
       case None => kept
       case Some(c) => AtHome(Filter(c, home(kept, f.outputSet ++ c.references)))
@@ -192,6 +200,7 @@ private[coffer] final class Sites(session: SparkSession) {
     val told = split.flatMap(_._2).map(_.condition).reduceOption(And(_, _))
     val rest = split.collect { case (c, t) if !t.exists(_.exact) => c }.reduceOption(And(_, _))
     val away = Away(Join(left.plan, right.plan, j.joinType, told, j.hint), joined(j, left, right))
+    Estimates.mark(away.plan, j.copy(condition = split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _))))
     (rest, j.joinType) match {
       case (None, _) => away
       // What engines cannot tell of an inner join's condition is a filter on what they let through, if they can tell equal keys at all.

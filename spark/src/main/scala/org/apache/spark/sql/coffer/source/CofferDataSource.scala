@@ -16,7 +16,7 @@ import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Tabl
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
-import org.apache.spark.sql.coffer.sites.StoredColumn
+import org.apache.spark.sql.coffer.sites.{ColumnFigures, StoredColumn}
 import org.apache.spark.sql.coffer.write.SaveSealed
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types._
@@ -55,7 +55,11 @@ class CofferDataSource extends TableProvider with CreatableRelationProvider with
 }
 
 /** One version of a sealed table, verified by the client engine when it was opened; or, `missing`, a folder where there is none. */
-final class CofferTable private (val info: TableInfo, location: String, val viewed: Boolean = false)
+final class CofferTable private (
+    val info: TableInfo,
+    location: String,
+    val viewed: Boolean = false,
+    known: Map[Int, ColumnFigures] = Map.empty)
     extends Table
     with SupportsRead
     with SupportsWrite {
@@ -64,6 +68,15 @@ final class CofferTable private (val info: TableInfo, location: String, val view
   def unverified: Boolean = info.getUnverified
 
   def missing: Boolean = info.getHandle == 0
+
+  /** Not there: what a policy would make of a table, for queries that are planned and never run. */
+  def imagined: Boolean = info.getHandle == CofferTable.IMAGINED
+
+  /** What is known of the values of a column of the schema. */
+  def figures(column: Int): Option[ColumnFigures] = known.get(column)
+
+  /** The type of a column of the schema, whatever it is stored as. */
+  def columnType(column: Int): DataType = CofferTable.dataType(info.getSchema.getFields(column).getType)
 
   override def name(): String = {
     val called = if (info.getName.nonEmpty) info.getName else location
@@ -79,7 +92,7 @@ final class CofferTable private (val info: TableInfo, location: String, val view
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
 
   /** The same version as its files have it: the stored columns, if there are any, in the place of the columns. */
-  def asStored: CofferTable = new CofferTable(info, location, viewed = true)
+  def asStored: CofferTable = new CofferTable(info, location, viewed = true, known)
 
   override val schema: StructType =
     if (viewed && info.getStoredCount > 0) StructType(StoredColumn.all(info).map(_.field))
@@ -123,6 +136,12 @@ final class CofferTable private (val info: TableInfo, location: String, val view
 }
 
 object CofferTable {
+
+  /** No client engine has so many tables open. */
+  private val IMAGINED = -1
+
+  def imagine(info: TableInfo.Builder, known: Map[Int, ColumnFigures]): CofferTable =
+    new CofferTable(info.setHandle(IMAGINED).build(), info.getName, known = known)
 
   def open(options: CaseInsensitiveStringMap): CofferTable = {
     val request = OpenTable.newBuilder.setIfThere(true)

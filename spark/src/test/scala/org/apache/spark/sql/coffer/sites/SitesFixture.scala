@@ -73,7 +73,7 @@ object SitesFixture {
   private def kind(id: TypeId): DataType = DataType.newBuilder.setId(id).build()
 
   private def table(handle: Int, path: String, columns: Seq[(String, TypeId, Seq[(String, TypeId)])], prefixes: Set[String]): TableInfo = {
-    val info = TableInfo.newBuilder.setHandle(handle).setTableId(path).setVersion(1).setRows(60).setBytes(6000).setPath(path)
+    val info = TableInfo.newBuilder.setHandle(handle).setTableId(path).setVersion(1).setRows(6000).setBytes(6000).setPath(path)
       .setName(path.stripPrefix("/sealed/"))
     val schema = Schema.newBuilder
     columns.foreach { case (name, id, _) => schema.addFields(field(name, id)) }
@@ -90,7 +90,7 @@ object SitesFixture {
     columns.foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("several").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder
-      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
+      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(1000).setBytes(1000)))
       info.addFiles(file)
     }
     info.build()

@@ -49,6 +49,13 @@ Exit codes:
   2  the command was used wrongly
   5  Python or the package coffer is missing";
 
+const ADVISE_EXIT_CODES: &str = "\
+Exit codes:
+  0  every statement can run under both proposals
+  1  one cannot, and why
+  2  the command was used wrongly
+  5  Python or the package coffer is missing";
+
 /// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
 #[derive(Parser)]
 #[command(name = "coffer", version = coffer_keys::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
@@ -253,6 +260,8 @@ pub(crate) struct Policy {
 pub(crate) enum PolicyCommand {
     /// Say what each column shows and to whom, and warn of what is known to break
     Check(PolicyCheck),
+    /// Propose the policy that shows least and runs a workload, with enclaves and without; nothing is run
+    Advise(PolicyAdvise),
 }
 
 #[derive(Args)]
@@ -268,6 +277,29 @@ pub(crate) struct PolicyCheck {
     /// Ask for the passphrase if none is given
     #[arg(long)]
     pub(crate) unlock: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = ADVISE_EXIT_CODES)]
+pub(crate) struct PolicyAdvise {
+    /// SQL statements in a file, with `;` between them, or a folder of .sql files
+    pub(crate) queries: PathBuf,
+    /// Plain Parquet or CSV (a file, a table's folder as NAME=FOLDER, or a folder of tables), CREATE TABLE statements in a .sql file,
+    /// or names of sealed tables. NAME=PATH names a table
+    #[arg(required = true)]
+    pub(crate) tables: Vec<String>,
+    /// Without enclaves: how much more a statement may bring home where a column then shows less
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) bring_home: Option<u64>,
+    /// Write the policy for enclaves to this file, with a comment for each column
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Write the one for engines without keys instead
+    #[arg(long)]
+    pub(crate) without_enclaves: bool,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

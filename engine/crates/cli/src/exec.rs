@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    args::{Explain, Passed, Sql},
+    args::{Explain, Passed, PolicyAdvise, Sql},
     failure::{Exit, Failure},
     site::Site,
 };
@@ -64,7 +64,21 @@ pub(crate) fn explain(site: &Site, args: &Explain) -> Result<(), Failure> {
     )
 }
 
-/// `python -m coffer NAME`, over one query or file.
+pub(crate) fn advise(site: &Site, args: &PolicyAdvise) -> Result<(), Failure> {
+    python(site, "advise", None, None, |command| {
+        if let Some(bytes) = args.bring_home {
+            command.arg("--bring-home").arg(bytes.to_string());
+        }
+        if let Some(file) = &args.write {
+            command.arg("--write").arg(file);
+        }
+        command.args(args.without_enclaves.then_some("--without-enclaves"));
+        command.args(args.json.then_some("--json"));
+        command.arg("--").arg(&args.queries).args(&args.tables);
+    })
+}
+
+/// `python -m coffer NAME`, over one query or file if there is one.
 fn python(
     site: &Site,
     name: &str,

@@ -6,6 +6,7 @@ pub(crate) use check::reference;
 
 use crate::{
     args::{Policy, PolicyCommand},
+    exec,
     failure::Failure,
     site::Site,
 };
@@ -13,5 +14,6 @@ use crate::{
 pub(crate) fn run(site: &Site, args: &Policy) -> Result<(), Failure> {
     match &args.command {
         PolicyCommand::Check(args) => check::run(site, args),
+        PolicyCommand::Advise(args) => exec::advise(site, args),
     }
 }

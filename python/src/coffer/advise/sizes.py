@@ -1,0 +1,69 @@
+"""How large tables become under a policy, and how long encrypting them takes on one core: guesses from what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, log2
+
+from coffer.advise import domains
+from coffer.advise.planner import Choice, Policy
+from coffer.advise.tables import Column, Table
+
+_FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4}
+_TEXT = 20.0
+# Parquet keeps a dictionary of a column chunk's values up to about so many bytes of them.
+_DICTIONARY = 1 << 20
+# Plain Parquet of unknown data, beside its values' own bytes.
+_PACKED = 0.5
+_TEE = Choice(("tee",))
+
+
+def value_bytes(column: Column) -> float:
+    """Bytes of a value by itself."""
+    if column.width is not None:
+        return column.width
+    kind = domains.kind(column)
+    return float(_FIXED.get(kind, 8)) if not domains.is_text(column) else _TEXT
+
+
+def plain(table: Table) -> float:
+    """Bytes of the table as plain Parquet."""
+    return sum(_plain(table, column) for column in table.columns)
+
+
+def stored(table: Table, policy: Policy) -> float:
+    """Bytes of the table sealed under a policy."""
+    choices = [(column, policy.get((table.name, column.name), _TEE)) for column in table.columns]
+    # The file's id and the row's number, which say where a std or ashe value is of, pack to nothing.
+    return sum(_form(table, column, choice, form) for column, choice in choices for form in choice.protections)
+
+
+def seconds(table: Table, policy: Policy, rates: Mapping[str, Mapping[str, float]]) -> float:
+    """Time that the schemes take, on one core; reading and packing come on top."""
+    total = 0.0
+    for column in table.columns:
+        for form in policy.get((table.name, column.name), _TEE).protections:
+            rate = rates[form]
+            fresh = min(table.rows, column.distinct or table.rows) if form == "ope" else table.rows
+            total += fresh * rate["encrypt"] + (table.rows - fresh) * rate["repeated"]
+    return total / 1e9
+
+
+def _plain(table: Table, column: Column) -> float:
+    return column.packed if column.packed is not None else table.rows * value_bytes(column) * _PACKED
+
+
+def _form(table: Table, column: Column, choice: Choice, form: str) -> float:
+    value = value_bytes(column)
+    if form in ("tee", "plain"):
+        return _plain(table, column)
+    if form == "ashe":
+        return table.rows * 8.0
+    if form == "std":
+        # A length of four bytes, a nonce that is the row, a tag: nothing to pack.
+        return table.rows * (value + 20)
+    each = {"det": value + 20, "ore": 2 * value + 4, "ope": 8.0 if choice.narrow else 2 * value + 4}[form]
+    distinct = column.distinct
+    if distinct is None or distinct * each > _DICTIONARY:
+        return table.rows * each
+    return distinct * each + table.rows * ceil(log2(max(2.0, distinct))) / 8

@@ -1,0 +1,88 @@
+package org.apache.spark.sql.coffer.advise
+
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.coffer.CofferQuery
+import org.apache.spark.sql.coffer.plan.Types
+import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema}
+import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Stored, TableInfo}
+import org.apache.spark.sql.coffer.sites.{ColumnFigures, Estimates, SiteCosts}
+import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.types._
+
+/** A column that a table has: `type` as SQL; numbers as in [[ColumnFigures]]. */
+private[advise] final case class ImaginedColumn(
+    name: String,
+    `type`: String,
+    nullable: Boolean,
+    distinct: Option[Double],
+    low: Option[Double],
+    high: Option[Double],
+    width: Option[Double]) {
+  lazy val dataType: DataType = CatalystSqlParser.parseDataType(`type`)
+}
+
+/** A table of which schema and figures are known, as it would be if it were sealed. */
+private[advise] final case class Imagined(name: String, rows: Long, columns: Seq[ImaginedColumn]) {
+
+  /** Columns that are not named are `tee`. */
+  def under(policy: Map[String, Choice]): CofferTable = {
+    val info = TableInfo.newBuilder
+      .setTableId(name)
+      .setVersion(Imagined.versions.incrementAndGet())
+      .setName(name)
+      .setRows(rows)
+      .setSchema(columns.foldLeft(Schema.newBuilder)((s, c) => s.addFields(field(c))))
+    columns.foreach { c =>
+      val bytes = rows * c.width.getOrElse(Estimates.width(c.dataType))
+      info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(bytes.toLong))
+    }
+    if (policy.values.exists(_.protections != Seq("tee"))) stored(policy).foreach(s => info.addStored(s))
+    val figures = columns.zipWithIndex.map { case (c, i) => i -> ColumnFigures(c.distinct, c.low, c.high, c.width) }
+    CofferTable.imagine(info, figures.toMap)
+  }
+
+  private def field(c: ImaginedColumn): Field =
+    Field.newBuilder.setName(c.name).setType(Imagined.proto(c.dataType)).setNullable(c.nullable).build()
+
+  private def stored(policy: Map[String, Choice]): Seq[Stored] = {
+    val forms = columns.zipWithIndex.flatMap { case (c, i) =>
+      val choice = policy.getOrElse(c.name, Choice(Seq("tee"), "", narrow = false))
+      choice.protections.map(p => form(c, i, p, choice))
+    }
+    val placed = forms.exists(f => Set("std", "ashe")(f.getProtection))
+    val places = if (placed) Seq("file" -> BinaryType, "row" -> LongType) else Nil
+    val all = forms ++ places.map { case (p, t) => Stored.newBuilder.setProtection(p).setType(Imagined.proto(t)) }
+    all.zipWithIndex.map { case (f, n) => f.setName(s"c${n + 1}").build() }
+  }
+
+  private def form(c: ImaginedColumn, column: Int, protection: String, choice: Choice): Stored.Builder = {
+    val texts = c.dataType.isInstanceOf[StringType] || c.dataType == BinaryType
+    val as = protection match {
+      case "tee" | "plain" => c.dataType
+      case "ashe" => LongType
+      case "ope" if choice.narrow => LongType
+      case _ => BinaryType
+    }
+    val width = SiteCosts.width(protection, c.width.getOrElse(Estimates.width(c.dataType)), choice.narrow)
+    Stored.newBuilder
+      .setColumn(column)
+      .setProtection(protection)
+      .setType(Imagined.proto(as))
+      .setNullable(c.nullable)
+      .setBytes((rows * width).toLong)
+      // A column can always be compared with itself.
+      .setLink(if (choice.link.nonEmpty) choice.link else s"$name.${c.name}")
+      .setPrefix(texts && (protection == "ope" || protection == "ore"))
+  }
+}
+
+private object Imagined {
+  private val versions = new AtomicLong()
+
+  def proto(t: DataType): ProtoType = Types.of(t) match {
+    case Right(proto) => proto
+    case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+  }
+}

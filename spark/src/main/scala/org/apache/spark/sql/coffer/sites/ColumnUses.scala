@@ -1,0 +1,110 @@
+package org.apache.spark.sql.coffer.sites
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.plans.logical._
+
+/**
+ * What a query computes on a column of a table.
+ *
+ * @param kind  `equality`, `in`, `join`, `range`, `compare`, `null`, `like`, `group`, `distinct`, `order`, `min`, `max`, `sum`, `avg`,
+ *              `count`, `expression`, `output`
+ * @param other of a join or comparison the other column, as table.column; of an expression its name
+ */
+private[coffer] final case class Use(table: String, column: String, kind: String, other: String = "")
+
+/** The uses of columns in an optimised query, its subqueries included. */
+private[coffer] object ColumnUses {
+
+  def of(query: LogicalPlan): Seq[Use] = {
+    val own = new ColumnUses(query)
+    (own.inside ++ own.output ++ subqueries(query).flatMap(of)).distinct
+  }
+
+  /** The plans of a query's own subqueries, not of theirs. */
+  def subqueries(query: LogicalPlan): Seq[LogicalPlan] =
+    query.flatMap(_.expressions).flatMap(_.collect { case s: SubqueryExpression => s.plan })
+}
+
+private final class ColumnUses(query: LogicalPlan) {
+  private val origins = BaseColumn.of(query)
+
+  def output: Seq[Use] = query.output.flatMap(use(_, "output"))
+
+  def inside: Seq[Use] = query.collect { case node => node }.flatMap {
+    case f: Filter => condition(f.condition)
+    case j: Join => j.condition.toSeq.flatMap(condition)
+    case a: Aggregate => a.groupingExpressions.flatMap(value(_, "group")) ++ a.aggregateExpressions.flatMap(calls)
+    case s: Sort => s.order.flatMap(o => value(o.child, "order"))
+    case p: Project => p.projectList.flatMap {
+        case _: Attribute | Alias(_: Attribute, _) => Nil
+        case e => computed(e)
+      }
+    case _: LeafNode | _: Union | _: GlobalLimit | _: LocalLimit => Nil
+    case other => other.expressions.flatMap(computed)
+  }
+
+  private def use(e: Expression, kind: String, other: String = ""): Option[Use] = e match {
+    case a: Attribute => origins.get(a.exprId).map(o => Use(o.table.info.getName, o.name, kind, other))
+    case _ => None
+  }
+
+  private def name(a: Attribute): String =
+    origins.get(a.exprId).fold("")(o => s"${o.table.info.getName}.${o.name}")
+
+  private def condition(e: Expression): Seq[Use] = e match {
+    case And(l, r) => condition(l) ++ condition(r)
+    case Or(l, r) => condition(l) ++ condition(r)
+    case Not(c) => condition(c)
+    // The optimizer says of most columns that they are not NULL.
+    case IsNotNull(_: Attribute) => Nil
+    case IsNull(a: Attribute) => use(a, "null").toSeq
+    case In(a: Attribute, list) if list.forall(_.foldable) => use(a, "in").toSeq
+    case InSet(a: Attribute, _) => use(a, "in").toSeq
+    case EqualNullSafe(a: Attribute, b: Attribute) => both(a, b, "join")
+    case Comparison(Comparison.Equal, a: Attribute, b: Attribute) => both(a, b, "join")
+    case Comparison(_, a: Attribute, b: Attribute) => both(a, b, "compare")
+    case Comparison(kind, a: Attribute, l: Literal) => use(a, compared(kind), l.sql).toSeq
+    case Comparison(kind, l: Literal, a: Attribute) => use(a, compared(kind), l.sql).toSeq
+    case StartsWith(a: Attribute, _) => use(a, "like").toSeq
+    case EndsWith(a: Attribute, _) => use(a, "like").toSeq
+    case Contains(a: Attribute, _) => use(a, "like").toSeq
+    case Like(a: Attribute, _, _) => use(a, "like").toSeq
+    case Comparison(kind, left, right) => Seq(left, right).flatMap(value(_, compared(kind)))
+    case other => computed(other)
+  }
+
+  private def compared(kind: Comparison): String = if (kind == Comparison.Equal) "equality" else "range"
+
+  private def both(a: Attribute, b: Attribute, kind: String): Seq[Use] =
+    use(a, kind, name(b)).toSeq ++ use(b, kind, name(a))
+
+  private def value(e: Expression, kind: String): Seq[Use] = e match {
+    case a: Attribute => use(a, kind).toSeq
+    case other => computed(other)
+  }
+
+  private def calls(e: NamedExpression): Seq[Use] = e.collect { case call: AggregateExpression => call }.flatMap { call =>
+    call.filter.toSeq.flatMap(condition) ++ call.aggregateFunction.children.flatMap { argument =>
+      value(argument,
+        (call.aggregateFunction, call.isDistinct) match {
+          case (_, true) => "distinct"
+          case (_: Sum, _) => "sum"
+          case (_: Average, _) => "avg"
+          case (_: Count, _) => "count"
+          case (_: Min, _) => "min"
+          case (_: Max, _) => "max"
+          case _ => "expression"
+        })
+    }
+  }
+
+  private def computed(e: Expression): Seq[Use] = {
+    def name(of: Expression): String = of match {
+      case Alias(child, _) => name(child)
+      case operator: BinaryOperator => operator.symbol
+      case other => other.prettyName
+    }
+    e.references.toSeq.flatMap(use(_, "expression", name(e)))
+  }
+}

@@ -2,12 +2,10 @@ package org.apache.spark.sql.coffer.exec
 
 import java.util.Locale
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.config.EXECUTOR_CORES
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.plan.TranslatedFragment
+import org.apache.spark.sql.coffer.plan.{Nodes, TranslatedFragment}
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, Node}
 
 /**
@@ -40,10 +38,10 @@ object JoinMemory {
       else parts.map(p => below.flatMap { case (ref, s) => p.inputs.get(ref).map(bytes(_, s)) }.sum).maxOption.getOrElse(0L)
     }
 
-    def visit(node: Node): Node = children(node) match {
+    def visit(node: Node): Node = Nodes.children(node) match {
       case Nil => node
       case _ =>
-        val visited = mapChildren(node, visit)
+        val visited = Nodes.mapChildren(node)(visit)
         if (!visited.hasJoin) visited
         else {
           val join = visited.getJoin
@@ -63,37 +61,7 @@ object JoinMemory {
   }
 
   private def inputs(node: Node): Seq[Int] =
-    if (node.hasInput) Seq(node.getInput.getInputId) else children(node).flatMap(inputs)
-
-  private def children(node: Node): Seq[Node] = node.getOpCase match {
-    case Node.OpCase.FILTER => Seq(node.getFilter.getChild)
-    case Node.OpCase.PROJECT => Seq(node.getProject.getChild)
-    case Node.OpCase.AGGREGATE => Seq(node.getAggregate.getChild)
-    case Node.OpCase.SORT => Seq(node.getSort.getChild)
-    case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
-    case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
-    case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
-    case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
-    case _ => Nil
-  }
-
-  private def mapChildren(node: Node, f: Node => Node): Node = {
-    val b = node.toBuilder
-    node.getOpCase match {
-      case Node.OpCase.FILTER => b.getFilterBuilder.setChild(f(node.getFilter.getChild))
-      case Node.OpCase.PROJECT => b.getProjectBuilder.setChild(f(node.getProject.getChild))
-      case Node.OpCase.AGGREGATE => b.getAggregateBuilder.setChild(f(node.getAggregate.getChild))
-      case Node.OpCase.SORT => b.getSortBuilder.setChild(f(node.getSort.getChild))
-      case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
-      case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
-      case Node.OpCase.UNION =>
-        node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) => b.getUnionBuilder.setChildren(i, f(c)) }
-      case Node.OpCase.JOIN =>
-        b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))
-      case _ =>
-    }
-    b.build()
-  }
+    if (node.hasInput) Seq(node.getInput.getInputId) else Nodes.children(node).flatMap(inputs)
 
   private def tasksPerExecutor(sc: SparkContext): Int = {
     val conf = sc.getConf

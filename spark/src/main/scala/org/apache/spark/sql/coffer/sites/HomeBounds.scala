@@ -1,9 +1,7 @@
 package org.apache.spark.sql.coffer.sites
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.plan.HomeFragment
+import org.apache.spark.sql.coffer.plan.{HomeFragment, Nodes}
 import org.apache.spark.sql.coffer.proto.plan.Node
 import org.apache.spark.sql.execution.{CollectLimitExec, GlobalLimitExec, LocalLimitExec, SparkPlan}
 import org.apache.spark.util.Utils
@@ -27,21 +25,8 @@ private[coffer] object HomeBounds {
 
   /** Scans with conditions of their own. */
   private def filtered(node: Node): Set[Int] = {
-    val below = children(node).flatMap(filtered).toSet
+    val below = Nodes.children(node).flatMap(filtered).toSet
     if (node.hasScan && node.getScan.getPushedCount > 0) below + node.getScan.getScanId else below
-  }
-
-  private def children(node: Node): Seq[Node] = node.getOpCase match {
-    case Node.OpCase.FILTER => Seq(node.getFilter.getChild)
-    case Node.OpCase.PROJECT => Seq(node.getProject.getChild)
-    case Node.OpCase.AGGREGATE => Seq(node.getAggregate.getChild)
-    case Node.OpCase.SORT => Seq(node.getSort.getChild)
-    case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
-    case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
-    case Node.OpCase.REVEAL => Seq(node.getReveal.getChild)
-    case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
-    case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
-    case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET => Nil
   }
 
   private def refused(table: HomeTable, plan: SparkPlan, most: Long): CofferException = {

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.coffer.sites
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate
@@ -9,6 +11,17 @@ import org.apache.spark.sql.types.LongType
 private final case class Told(below: NamedExpression, held: Held)
 private final case class Group(of: Expression, by: Expression, below: NamedExpression, held: Held)
 
+/** A sum of ciphertexts, and what opens of it. */
+private final case class Taken(below: Alias, sum: Attribute, count: Attribute)
+
+/** SUM and AVG of a column over the same rows are of one sum. */
+private final class Sharing {
+  private val all = mutable.Map.empty[(ExprId, Option[Expression]), Taken]
+
+  def of(form: Form, filter: Option[Expression])(take: => Taken): Taken =
+    all.getOrElseUpdate((form.attribute.exprId, filter.map(_.canonicalized)), take)
+}
+
 /** GROUP BY over stored columns: groups by ciphertexts that tell equality, MIN and MAX by those that tell order, SUM and AVG by `ashe`. */
 private[sites] final class SiteAggregates(hosts: Boolean) {
 
@@ -16,12 +29,13 @@ private[sites] final class SiteAggregates(hosts: Boolean) {
   def rewrite(a: Aggregate, away: Away): Option[(Away, Seq[NamedExpression])] = {
     val groups = a.groupingExpressions.map(group(_, away))
     val calls = a.aggregateExpressions.flatMap(_.collect { case call: AggregateExpression => call }).distinctBy(_.canonicalized)
-    val told = calls.map(call => call -> function(call, away))
+    val sums = new Sharing
+    val told = calls.map(call => call -> function(call, away, sums))
     if (groups.exists(_.isEmpty) || told.exists(_._2.isEmpty)) None
     else {
       val grouped = groups.flatten
       val called = told.collect { case (call, Some(t)) => call -> t }
-      val named = grouped.map(_.below) ++ called.map(_._2.below)
+      val named = grouped.map(_.below) ++ called.map(_._2.below).distinctBy(_.exprId)
       val held = grouped.map(_.held) ++ called.map(_._2.held)
       val below = Aggregate(grouped.map(g => g.by), named, away.plan)
       val results = a.aggregateExpressions.map(result(_, grouped, called.map { case (c, t) => c -> t.held.attribute }))
@@ -45,7 +59,7 @@ private[sites] final class SiteAggregates(hosts: Boolean) {
     case _ => None
   }
 
-  private def function(call: AggregateExpression, away: Away): Option[Told] =
+  private def function(call: AggregateExpression, away: Away, shared: Sharing): Option[Told] =
     if (asItIs(call, away)) {
       val alias = Alias(call, "result")()
       Some(Told(alias, Held(alias.toAttribute, open = true, Nil)))
@@ -55,8 +69,8 @@ private[sites] final class SiteAggregates(hosts: Boolean) {
         case c: Count => count(call, c, away)
         case Min(a: Attribute) => extreme(call, a, away)(Min(_))
         case Max(a: Attribute) => extreme(call, a, away)(Max(_))
-        case s @ Sum(a: Attribute, _) if !call.isDistinct => sums(call, a, away)(sum(s, _, _))
-        case v @ Average(a: Attribute, _) if !call.isDistinct => sums(call, a, away)(average(v, _, _))
+        case s @ Sum(a: Attribute, _) if !call.isDistinct => sums(call, a, away, shared)(sum(s, _, _))
+        case v @ Average(a: Attribute, _) if !call.isDistinct => sums(call, a, away, shared)(average(v, _, _))
         case _ => None
       }
 
@@ -81,15 +95,18 @@ private[sites] final class SiteAggregates(hosts: Boolean) {
       Told(alias, Held(result, open = false, Seq(form.copy(attribute = alias.toAttribute, place = None))))
     }
 
-  private def sums(call: AggregateExpression, a: Attribute, away: Away)(
+  private def sums(call: AggregateExpression, a: Attribute, away: Away, shared: Sharing)(
       result: (Attribute, Attribute) => Expression): Option[Told] =
     for (form <- away.held.get(a).flatMap(_.ashe); (file, row) <- form.place) yield {
-      val alias = Alias(call.copy(aggregateFunction = AsheSum(form.attribute, file, row)), "sum")()
-      val sum = AttributeReference("sum", Sum(a).dataType)()
-      val count = AttributeReference("count", LongType, nullable = false)()
-      val value = result(sum, count)
+      val taken = shared.of(form, call.filter) {
+        Taken(
+          Alias(call.copy(aggregateFunction = AsheSum(form.attribute, file, row)), "sum")(),
+          AttributeReference("sum", Sum(a).dataType)(),
+          AttributeReference("count", LongType, nullable = false)())
+      }
+      val value = result(taken.sum, taken.count)
       val attribute = AttributeReference("result", value.dataType)()
-      Told(alias, Held(attribute, open = false, Nil, Some(Sums(form, alias.toAttribute, sum, count, value))))
+      Told(taken.below, Held(attribute, open = false, Nil, Some(Sums(form, taken.below.toAttribute, taken.sum, taken.count, value))))
     }
 
   /** The sum that comes home is NULL for no values, and else fits: the column's bounds see to it. */

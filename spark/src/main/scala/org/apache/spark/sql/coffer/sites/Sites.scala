@@ -277,7 +277,7 @@ private[coffer] final class Sites(session: SparkSession) {
       val pieces = sums.flatMap { case (_, s) =>
         Seq(Opening(s.sum, s.state, Reveal.Kind.SUM, Some(s.form)), Opening(s.count, s.state, Reveal.Kind.COUNT, Some(s.form)))
       }
-      val openings = plain ++ pieces
+      val openings = plain ++ pieces.distinctBy(_.output.exprId)
       val from = openings.flatMap(o => o.from +: placeOf(o))
       val bring = Home(Project(distinct(from), away.plan), openings)
       if (sums.isEmpty) bring

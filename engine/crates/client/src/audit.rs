@@ -156,6 +156,7 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::RunAtHome => "open at home",
         ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
         ClientMessage::DropTable => "drop table",
+        ClientMessage::CheckPlain => "write plain",
         _ => "request",
     }
 }

@@ -229,6 +229,10 @@ impl Service {
                 ClientMessage::TableDropped,
                 &self.drop_table(&decode(message, "DROP_TABLE")?)?,
             ),
+            ClientMessage::CheckPlain => reply(
+                ClientMessage::PlainChecked,
+                &self.check_plain(&decode(message, "CHECK_PLAIN")?)?,
+            ),
             ClientMessage::EndSession => reply(
                 ClientMessage::SessionEnded,
                 &self.end_session(&decode(message, "END_SESSION")?)?,

@@ -11,8 +11,8 @@ use coffer_keys::{KekId, Policy, TableId};
 use coffer_proto::{
     plan::Schema,
     wire::{
-        AbortWrite, BeginWrite, DropTable, PublishWrite, TableDropped, WriteAborted, WriteBegun, WriteColumn,
-        WritePublished, WriteTask, WrittenFile, begin_write::Mode,
+        AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, TableDropped, WriteAborted,
+        WriteBegun, WriteColumn, WritePublished, WriteTask, WrittenFile, begin_write::Mode,
     },
 };
 use coffer_table::{
@@ -207,6 +207,20 @@ impl Service {
     pub(crate) fn abort_write(&self, request: &AbortWrite) -> Result<WriteAborted, ClientError> {
         self.take_write(request.write)?.abandon()?;
         Ok(WriteAborted {})
+    }
+
+    /// Plain files are Spark's own doing; but not in a zone. What is neither a local path nor another storage's URL is refused.
+    pub(crate) fn check_plain(&self, request: &CheckPlain) -> Result<PlainChecked, ClientError> {
+        let policy = self.policy_now()?;
+        for path in &request.paths {
+            let scheme = path.split_once(':').map_or("", |(scheme, _)| scheme);
+            if path.starts_with('/') {
+                policy.check_plain(Path::new(path))?;
+            } else if scheme.is_empty() || scheme.contains('/') || scheme.eq_ignore_ascii_case("file") {
+                return Err(ClientError::Malformed("CHECK_PLAIN"));
+            }
+        }
+        Ok(PlainChecked {})
     }
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {

@@ -8,8 +8,8 @@ use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::{Fragment, Schema},
     wire::{
-        AbortWrite, BeginWrite, ClientMessage, DropTable, OpenTable, PartitionValue, Problem, PublishWrite, SealStage,
-        TableDropped, TableInfo, TaskSpec, WriteAborted, WriteBegun, WritePublished,
+        AbortWrite, BeginWrite, CheckPlain, ClientMessage, DropTable, OpenTable, PartitionValue, PlainChecked, Problem,
+        PublishWrite, SealStage, TableDropped, TableInfo, TaskSpec, WriteAborted, WriteBegun, WritePublished,
         begin_write::{Mode, Only},
     },
 };
@@ -367,4 +367,30 @@ async fn a_new_table_without_rows_needs_no_engine() {
     w.write(begun.write, &rows(&[(1, "a/b")], vec![1])).await.unwrap();
     assert!(w.folder().join("name=a%2Fb").is_dir());
     assert_eq!(w.names(), ["a/b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_files_are_refused_in_zones() {
+    let site = Site::with_policy(&format!(
+        "{}[zones]\npay = {{ path = \"/nowhere/pay\", master = \"main\" }}\n",
+        harness::POLICY
+    ))
+    .await;
+    let mut client = site.client().await;
+    for (path, code) in [
+        ("/nowhere/pay", Some("policy")),
+        ("/nowhere/pay/t", Some("policy")),
+        ("/nowhere/other/../pay/x://y", Some("policy")),
+        ("/nowhere/payments", None),
+        ("hdfs://host/nowhere/pay", None),
+        ("nowhere/pay", Some("protocol")),
+        ("File:/nowhere/pay", Some("protocol")),
+        ("./x://y", Some("protocol")),
+    ] {
+        let request = CheckPlain {
+            paths: vec!["/elsewhere".to_owned(), path.to_owned()],
+        };
+        let answer: Result<PlainChecked, Problem> = client.ask(ClientMessage::CheckPlain, &request).await;
+        assert_eq!(answer.err().map(|p| p.code).as_deref(), code, "{path}");
+    }
 }

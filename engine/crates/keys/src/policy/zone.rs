@@ -1,5 +1,5 @@
 //! Zones: path prefixes bound to a master, as HDFS has them. A table that is made under one takes its master, and
-//! `coffer decrypt` writes nothing there.
+//! nothing plain is written there by `coffer decrypt` and by Spark.
 
 use std::{
     collections::BTreeMap,
@@ -79,22 +79,31 @@ pub(super) fn innermost<'a>(zones: &'a [Zone], path: &Path) -> Option<&'a Zone> 
         .map(|(_, zone)| zone)
 }
 
-/// Where a path leads, of which the last parts need not be there yet: links are followed as far as there are any, and `..` behind
-/// them goes up as it would once the folders are made.
+/// Links that lead nowhere yet are followed so many times.
+const LINKS: usize = 40;
+
+/// Where a path leads, of which the last parts need not be there yet: links are followed, also those whose end is still to be made, and `..`
+/// behind them goes up as it would once the folders are made.
 fn real(path: &Path) -> PathBuf {
     let mut known = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let mut missing: Vec<OsString> = Vec::new();
+    let mut links = 0;
     let mut found = loop {
         if let Ok(found) = std::fs::canonicalize(&known) {
             break found;
         }
-        let last = known.components().next_back();
-        match last {
+        let parent = known.parent().map(Path::to_path_buf).unwrap_or_default();
+        if let (true, Ok(end)) = (links < LINKS, std::fs::read_link(&known)) {
+            links += 1;
+            known = parent.join(end);
+            continue;
+        }
+        match known.components().next_back() {
             Some(Component::Normal(name)) => missing.push(name.to_os_string()),
             Some(Component::ParentDir) => missing.push("..".into()),
             _ => break known,
         }
-        known = known.parent().map(Path::to_path_buf).unwrap_or_default();
+        known = parent;
     };
     for name in missing.into_iter().rev() {
         if name == ".." {
@@ -135,6 +144,14 @@ mod tests {
         assert_eq!(zone("later/t").as_deref(), Some("later"));
         // A name that only begins alike is elsewhere.
         assert_eq!((zone("data2/t"), zone("elsewhere")), (None, None));
+        // Links to what is not there yet, and to themselves.
+        std::os::unix::fs::symlink("data/pay/soon", at("ahead")).unwrap();
+        std::os::unix::fs::symlink(at("ahead/../made"), at("further")).unwrap();
+        std::os::unix::fs::symlink("round", at("round")).unwrap();
+        assert_eq!(zone("ahead").as_deref(), Some("pay"));
+        assert_eq!(zone("ahead/t").as_deref(), Some("pay"));
+        assert_eq!(zone("further/t").as_deref(), Some("pay"));
+        assert_eq!(zone("round/t"), None);
         let names: Vec<&str> = policy.zones().iter().map(Zone::master).collect();
         assert_eq!(names, ["main", "main", "payroll"]);
     }

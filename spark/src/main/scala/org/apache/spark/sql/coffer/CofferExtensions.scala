@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules.{DeniedColumns, PlainInputs, SealedJoins, SealedQueries, ShufflePartitions}
+import org.apache.spark.sql.coffer.rules.{DeniedColumns, PlainInputs, PlainInZones, SealedJoins, SealedQueries, ShufflePartitions}
 import org.apache.spark.sql.coffer.sites.{HomeExec, SiteStrategy}
 import org.apache.spark.sql.coffer.write._
 import org.apache.spark.sql.execution._
@@ -19,6 +19,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectPostHocResolutionRule(_ => DeniedColumns)
     extensions.injectCheckRule(_ => SealedQueries)
+    extensions.injectCheckRule(PlainInZones(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))
     extensions.injectPlannerStrategy(SealedJoins(_))

@@ -2,6 +2,8 @@ package org.apache.spark.sql.coffer.wire
 
 import java.io.IOException
 
+import scala.jdk.CollectionConverters._
+
 import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
 
 import org.apache.spark.sql.coffer.CofferException
@@ -45,6 +47,10 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
   def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
   def dropTable(path: String, tableId: String): TableDropped =
     call(M.DROP_TABLE, DropTable.newBuilder.setPath(path).setTableId(tableId).build(), M.TABLE_DROPPED, TableDropped.parser)
+  def checkPlain(paths: Seq[String]): PlainChecked = {
+    val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
+    call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)
+  }
   def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
 

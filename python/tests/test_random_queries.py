@@ -48,6 +48,8 @@ WAYS = {
     "hosts": ({"OPEN": '"std"', '"tee"': '"std"'}, {"spark.coffer.enclave": "none"}),
     "home": ({"OPEN": '"tee"'}, {"spark.coffer.enclave": "none"}),
 }
+# More than so few that their joins and groups are left to the client engine (SiteCosts.SMALL_ROWS).
+ROWS = 1200
 NUMBERS = ("d", "o", "p", "t", "x")
 TEXTS = ("w", "v", "c")
 
@@ -58,13 +60,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     draw = random.Random(SEED)
 
     def some(values: list[object], nulls: float = 0.15) -> list[object]:
-        return [None if draw.random() < nulls else draw.choice(values) for _ in range(600)]
+        return [None if draw.random() < nulls else draw.choice(values) for _ in range(ROWS)]
 
     texts = ["", "a", "ab", "abc", "abd", "ac", "b", "ba", "é", "ab\u0000", "zz"]
     first = datetime.date(2020, 1, 1)
     numbers = pa.int32()
     columns = {
-        "id": pa.array(range(600), pa.int64()),
+        "id": pa.array(range(ROWS), pa.int64()),
         "d": pa.array(some(list(range(-5, 6))), numbers),
         "o": pa.array(some([-100, *range(-5, 6), 100]), numbers),
         "p": pa.array(some([-100, *range(-5, 6), 100]), numbers),
@@ -82,7 +84,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "u": pa.array([f"u{i % 4}" for i in range(10)]),
     }
     files = {"r": folder / "r.parquet", "q": folder / "q.parquet"}
-    pq.write_table(pa.table(columns), files["r"], row_group_size=150)
+    pq.write_table(pa.table(columns), files["r"], row_group_size=300)
     pq.write_table(pa.table(other), files["q"])
     return files
 

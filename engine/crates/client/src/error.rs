@@ -226,6 +226,11 @@ pub enum ClientError {
         /// As `spark.coffer.client.maxBytes` says.
         most: u64,
     },
+    /// The work here takes more memory than the query allows.
+    #[error(
+        "the part of the query that only this site may do takes more than {0} bytes of memory, twice spark.coffer.client.maxBytes"
+    )]
+    HomeMemory(u64),
     /// A scan that runs here names a column that the table's files do not have.
     #[error("column `{0}` is not of the table, or has another type there")]
     HomeColumn(String),
@@ -339,7 +344,7 @@ impl ClientError {
             Self::Spark { class, .. } => class,
             Self::ForHosts(_) => "for_hosts",
             Self::KeptUnknown(_) => "kept_unknown",
-            Self::TooMuchHome(_) | Self::TooMuchRead { .. } => "too_much_home",
+            Self::TooMuchHome(_) | Self::TooMuchRead { .. } | Self::HomeMemory(_) => "too_much_home",
             Self::Opening(_) => "opening",
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
@@ -418,6 +423,9 @@ impl ClientError {
             }
             Self::ForHosts(_) => {
                 "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on"
+            }
+            Self::HomeMemory(_) => {
+                "joins are done at home where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes"
             }
             Self::TooMuchHome(_) => {
                 "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes"

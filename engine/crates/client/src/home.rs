@@ -7,6 +7,7 @@ use arrow::{
     array::{ArrayRef, AsArray, RecordBatch},
     datatypes::SchemaRef,
 };
+use coffer_engine::spill::{SealedSpill, SpillFolder};
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, with_task_io};
 use coffer_proto::{
@@ -14,7 +15,12 @@ use coffer_proto::{
     wire::{ResultKept, RunAtHome},
 };
 use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnvBuilder};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext,
+    disk_manager::DiskManagerBuilder,
+    memory_pool::FairSpillPool,
+    runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use parking_lot::Mutex;
@@ -29,6 +35,9 @@ use crate::{
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
+
+/// The work on what came home may take so many times what one part may bring: a hash table of it is about as large again.
+const WORK: u64 = 2;
 
 /// Rows that are here: stream by stream, as they came.
 pub(crate) struct Rows {
@@ -64,7 +73,13 @@ impl Service {
         for handle in handles(&fragment) {
             tables.insert(handle, self.table(handle)?);
         }
-        run(&fragment, inputs, reads, Some(Arc::new(Keys { tables })))
+        run(
+            &fragment,
+            inputs,
+            reads,
+            Some(Arc::new(Keys { tables })),
+            Some(request.read_bytes),
+        )
     }
 
     /// Keeps rows for a later part of the plan; at most so many bytes of them.
@@ -98,12 +113,13 @@ impl Service {
     }
 }
 
-/// Runs a fragment as one partition.
+/// Runs a fragment as one partition. `most`: what each of its parts may bring home; the work on them may take twice as much of memory.
 pub(crate) fn run(
     fragment: &Fragment,
     inputs: HashMap<u32, Rows>,
     reads: Reads,
     revealer: Option<Arc<dyn Revealer>>,
+    most: Option<u64>,
 ) -> Result<ResultRows, ClientError> {
     let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
     let schema = boundary_schema(output)?;
@@ -120,21 +136,46 @@ pub(crate) fn run(
         inputs: Mutex::new(inputs),
         reads: Arc::clone(&reads),
     };
+    let memory = most.map(|most| most.saturating_mul(WORK));
+    let mut config = coffer_plan::config(BATCH_ROWS);
+    if let Some(memory) = memory {
+        // What a sort keeps back for merging its spill files.
+        let execution = &mut config.options_mut().execution;
+        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(bytes(memory) / 64);
+    }
     let context = TaskContext::new(
         None,
         "home".to_owned(),
-        with_task_io(coffer_plan::config(BATCH_ROWS), Arc::new(side)),
+        with_task_io(config, Arc::new(side)),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
-        RuntimeEnvBuilder::new().build_arc()?,
+        runtime(memory)?,
     );
     Ok(ResultRows {
         rows: plan.execute(0, Arc::new(context))?,
         schema,
         reads,
+        memory,
     })
+}
+
+/// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join ends with an error.
+fn runtime(memory: Option<u64>) -> Result<Arc<RuntimeEnv>, ClientError> {
+    let Some(memory) = memory else {
+        return Ok(RuntimeEnvBuilder::new().build_arc()?);
+    };
+    let folder = SpillFolder::create(&std::env::temp_dir()).map_err(DataFusionError::IoError)?;
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
+    Ok(RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(FairSpillPool::new(bytes(memory))))
+        .with_disk_manager_builder(disk)
+        .build_arc()?)
+}
+
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 pub(crate) fn nodes(fragment: &Fragment) -> Vec<&Node> {

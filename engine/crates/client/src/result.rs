@@ -31,6 +31,8 @@ pub(crate) struct ResultRows {
     pub(crate) rows: SendableRecordBatchStream,
     /// Of tables, on the way.
     pub(crate) reads: Arc<Reads>,
+    /// Bytes that the operators may hold, if there is a bound.
+    pub(crate) memory: Option<u64>,
 }
 
 impl Service {
@@ -76,6 +78,7 @@ impl Service {
                     )),
                     schema,
                     reads: Arc::default(),
+                    memory: None,
                 })
             }
             Some((fragment, input)) => {
@@ -83,7 +86,13 @@ impl Service {
                     schema,
                     streams: opened,
                 };
-                home::run(&fragment, HashMap::from([(input, opened)]), Reads::default(), None)
+                home::run(
+                    &fragment,
+                    HashMap::from([(input, opened)]),
+                    Reads::default(),
+                    None,
+                    None,
+                )
             }
         }
     }
@@ -122,18 +131,27 @@ impl ResultRows {
 
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, ClientError> {
         let next = self.rows.next().await.transpose();
-        let next = next.map_err(|error| match (self.reads.passed(), SparkError::find(&error)) {
-            (Some(passed), _) => passed,
-            (None, Some(spark)) => ClientError::Spark {
-                class: spark.class.to_owned(),
-                message: spark.message.clone(),
-            },
-            (None, None) => ClientError::Finish(error),
-        })?;
+        let next = next.map_err(|error| self.failed(error))?;
         if next.is_none() {
             self.reads.rest().await?;
         }
         Ok(next)
+    }
+
+    fn failed(&self, error: DataFusionError) -> ClientError {
+        if let Some(passed) = self.reads.passed() {
+            return passed;
+        }
+        if let Some(spark) = SparkError::find(&error) {
+            return ClientError::Spark {
+                class: spark.class.to_owned(),
+                message: spark.message.clone(),
+            };
+        }
+        match (error.find_root(), self.memory) {
+            (DataFusionError::ResourcesExhausted(_), Some(memory)) => ClientError::HomeMemory(memory),
+            _ => ClientError::Finish(error),
+        }
     }
 }
 

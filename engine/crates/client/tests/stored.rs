@@ -8,12 +8,13 @@ use std::{path::PathBuf, sync::Arc};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
-    plan::{DataType, Field, Literal, Schema, TypeId, literal::Value},
+    plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
         BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome, StoredColumn,
         TableInfo, TableScan, TaskSpec, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
+        run_at_home::HomeInput,
         task_spec::Slice,
     },
 };
@@ -269,6 +270,50 @@ async fn the_client_engine_reads_tables_itself() {
         let refused = tables.client.rows_of(ClientMessage::RunAtHome, &request).await;
         assert_eq!(refused.unwrap_err().code, code);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_at_home_keeps_to_its_memory() {
+    const TIMES: usize = 2000;
+    let mut tables = Tables::open().await;
+    let columns = [tables.stored(0, "tee").clone()];
+    let schema = schema_of(&columns);
+    let many = || ir::multiplied(4, ir::scan(schema.clone()), schema.clone(), TIMES);
+    // Three megabytes of names, in two of memory: a sort spills them.
+    let mut request = tables.reading(&columns, 1 << 20).await;
+    request.fragment = ir::to_result(ir::sorted(many(), 0), schema.clone())
+        .encode_to_vec()
+        .into();
+    let sorted = tables.client.rows_of(ClientMessage::RunAtHome, &request).await.unwrap();
+    let rows: usize = sorted.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows, 120 * TIMES);
+    let last = sorted.last().unwrap();
+    assert_eq!(
+        last.column(0).as_string::<i32>().value(last.num_rows() - 1),
+        "person 99"
+    );
+
+    // A hash table of them cannot be.
+    let Some(Op::Join(mut join)) = ir::join(JoinType::Inner, &schema, false).op else {
+        panic!("no join");
+    };
+    join.right = Some(Box::new(many()));
+    let joined = Node {
+        id: 10,
+        op: Some(Op::Join(join)),
+    };
+    let mut request = tables.reading(&columns, 1 << 20).await;
+    request.fragment = ir::to_result(joined, ir::twice(&schema)).encode_to_vec().into();
+    request.inputs = vec![HomeInput { input_id: 0, kept: 0 }];
+    let refused = tables.client.rows_of(ClientMessage::RunAtHome, &request).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code, "too_much_home", "{}", refused.message);
+    assert!(
+        refused.message.contains("2097152 bytes of memory"),
+        "{}",
+        refused.message
+    );
+    assert!(refused.hint.contains("client.maxBytes"), "{}", refused.hint);
 }
 
 #[tokio::test(flavor = "multi_thread")]

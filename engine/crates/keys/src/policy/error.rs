@@ -285,10 +285,7 @@ impl PolicyError {
             PolicyError::Exists(_) => "edit it, or choose another home with --home or COFFER_HOME".into(),
             PolicyError::Io { .. } => "check the file's permissions and the free space".into(),
             PolicyError::Syntax { .. } => "docs/reference/policy.md lists every key".into(),
-            PolicyError::UnknownProtection { .. } => {
-                let all: Vec<&str> = Protection::ALL.into_iter().map(Protection::name).collect();
-                format!("protections are {}", all.join(", "))
-            }
+            PolicyError::UnknownProtection { name, .. } => unknown_protection(name),
             PolicyError::NoProtection { .. } => "use \"tee\": encrypted, opened in attested enclaves only".into(),
             PolicyError::NotForPartitions { .. } => {
                 "use \"tee\", or \"plain\", which puts its values into the files' paths".into()
@@ -374,4 +371,17 @@ fn distance(a: &str, b: &str) -> usize {
         row = next;
     }
     row.last().copied().unwrap_or_default()
+}
+
+/// What there is instead of a protection that no table stores.
+fn unknown_protection(name: &str) -> String {
+    let all: Vec<&str> = Protection::ALL.into_iter().map(Protection::name).collect();
+    let all = format!("protections are {}", all.join(", "));
+    match name.to_ascii_lowercase().as_str() {
+        "paillier" => format!("use \"ashe\", which is added up unopened too, in a hundredth of the bytes; {all}"),
+        "splashe" => format!(
+            "it spreads a column over many, which tables do not store; use \"det\" to group by where frequencies may show, else \"tee\" or \"std\"; {all}"
+        ),
+        _ => all,
+    }
 }

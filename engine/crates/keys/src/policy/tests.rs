@@ -139,6 +139,15 @@ fn refusals() {
         assert_eq!(error.code(), code, "{text}: {error}");
         assert!(error.hint().is_some(), "{text}");
     }
+    for (name, instead) in [
+        ("paillier", "use \"ashe\""),
+        ("SPLASHE", "use \"det\""),
+        ("aes", "protections are plain, std, "),
+    ] {
+        let error = parse(&format!("[tables.t.columns]\nprice = \"{name}\"")).unwrap_err();
+        assert_eq!(error.code(), "unknown_protection");
+        assert!(error.hint().unwrap().contains(instead), "{error}");
+    }
     let error = parse("[tables.t.columns]\nprice = { protection = \"ashe\", prefix = 3 }").unwrap_err();
     assert_eq!(
         (error.to_string().as_str(), error.hint().unwrap().as_str()),

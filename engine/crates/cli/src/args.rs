@@ -124,11 +124,14 @@ pub(crate) enum Format {
 pub(crate) struct Encrypt {
     /// A Parquet or CSV file, or a folder of such
     pub(crate) src: PathBuf,
-    /// The table's folder; made, or empty
+    /// The table's folder; made, or empty. With --append a sealed table's folder or name
     pub(crate) dst: PathBuf,
     /// The table's name in policy and register [default: the name of DST]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
+    /// Add the rows to the table at DST, whose columns they must have
+    #[arg(long, conflicts_with = "table")]
+    pub(crate) append: bool,
     /// What SRC holds [default: by the file names]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,

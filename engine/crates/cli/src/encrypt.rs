@@ -12,9 +12,10 @@ use std::{
 };
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{Home, Keyring, Policy};
+use coffer_keys::{Home, Keyring, Policy, Vault};
 use coffer_table::{
-    ColumnOrder, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, WriteOptions, WrittenFile,
+    Change, ColumnOrder, LinkRecord, Manifest, NewColumns, Register, SparkType, TableWrite, TableWriter,
+    VerifiedManifest, WriteOptions, WrittenFile, open_table,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -24,7 +25,7 @@ use crate::{
     audit,
     failure::{Exit, Failure},
     output,
-    site::Site,
+    site::{Site, target},
     source::Source,
 };
 
@@ -37,19 +38,15 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         Some(threads) => usize::from(threads),
         None => thread::available_parallelism().map_or(1, usize::from),
     };
-    let name = match &args.table {
-        Some(name) => name.clone(),
-        None => name_of(&args.dst)?,
-    };
     let home = site.home()?;
     let policy = site.policy()?;
     let vault = site.vault(&policy)?;
     let source = Source::open(args, threads)?;
-    let columns = NewColumns {
-        columns: source.columns().to_vec(),
-        ..NewColumns::default()
+    let table = match args.append {
+        true => appended(&home, &vault, &policy, &source, &args.dst)?,
+        false => created(&home, &vault, &policy, &source, args)?,
     };
-    let table = TableWrite::create(&home, &vault, &policy, &name, &args.dst, columns)?;
+    let name = table.name().to_owned();
     let event = Event::granted("encrypt").table(TableUse {
         name: name.clone(),
         id: table.table().to_string(),
@@ -88,19 +85,9 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     };
     let ordered = ordered_columns(&table, &written);
     let sealed = table.publish(written.into_iter().map(|file| file.pin).collect())?;
-    let path = policy
-        .table(&name)
-        .ok()
-        .and_then(|table| table.path())
-        .unwrap_or(sealed.folder());
-    Policy::record_table(&home.policy(), &name, sealed.manifest().table, path, sealed.master()).map_err(|error| {
-        let failure = Failure::from(error);
-        eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
-        failure
-    })?;
-    record_links(&home, vault.keyring(), sealed.manifest()).inspect_err(|_| {
-        eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
-    })?;
+    if !args.append {
+        record(&home, vault.keyring(), &policy, &sealed)?;
+    }
     let manifest = sealed.manifest();
     if args.json {
         output::json(&json!({
@@ -132,6 +119,88 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         eprintln!("hint: --shuffle-rows mixes the rows of each row group; mixing all of them is up to the source");
     }
     Ok(())
+}
+
+fn created(
+    home: &Home,
+    vault: &Vault,
+    policy: &Policy,
+    source: &Source,
+    args: &Encrypt,
+) -> Result<TableWrite, Failure> {
+    let name = match &args.table {
+        Some(name) => name.clone(),
+        None => name_of(&args.dst)?,
+    };
+    let columns = NewColumns {
+        columns: source.columns().to_vec(),
+        ..NewColumns::default()
+    };
+    Ok(TableWrite::create(home, vault, policy, &name, &args.dst, columns)?)
+}
+
+/// The next version of a table that is there, with the source's rows after its own.
+fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &Path) -> Result<TableWrite, Failure> {
+    let parent = open_table(home, vault, policy, &target(dst))?;
+    let table = parent.manifest();
+    if !table.partition_columns.is_empty() {
+        return Err(Failure::usage(format!(
+            "`{}` is partitioned: rows are appended to it by Spark only",
+            parent.name()
+        )));
+    }
+    let has: Vec<(&str, SparkType)> = table.columns.iter().map(|c| (c.name.as_str(), c.kind)).collect();
+    let given: Vec<(&str, SparkType)> = source
+        .columns()
+        .iter()
+        .map(|(name, kind, _)| (name.as_str(), *kind))
+        .collect();
+    if has != given {
+        let ddl = |columns: &[(&str, SparkType)]| {
+            let columns: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+            columns.join(", ")
+        };
+        let failure = Failure::usage(format!("`{}` has other columns: {}", parent.name(), ddl(&has)));
+        return Err(failure.hint(format!(
+            "the source has {}; --schema says the types of CSV",
+            ddl(&given)
+        )));
+    }
+    let rows = table.rows().saturating_add(source.rows());
+    if let Some(most) = table
+        .stored
+        .iter()
+        .filter_map(|stored| stored.rows)
+        .min()
+        .filter(|most| rows > *most)
+    {
+        let failure = Failure::usage(format!(
+            "`{}` would have {rows} rows, and was made for {most}",
+            parent.name()
+        ));
+        return Err(
+            failure.hint("make the table anew under another name, with more `rows` for its ashe columns in the policy")
+        );
+    }
+    Ok(TableWrite::next(home, vault, policy, &parent, Change::Append)?)
+}
+
+/// Gives the policy the entry of a new table, and the links' ids.
+fn record(home: &Home, keyring: &Keyring, policy: &Policy, sealed: &VerifiedManifest) -> Result<(), Failure> {
+    let name = sealed.name();
+    let path = policy
+        .table(name)
+        .ok()
+        .and_then(|table| table.path())
+        .unwrap_or(sealed.folder());
+    Policy::record_table(&home.policy(), name, sealed.manifest().table, path, sealed.master()).map_err(|error| {
+        let failure = Failure::from(error);
+        eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
+        failure
+    })?;
+    record_links(home, keyring, sealed.manifest()).inspect_err(|_| {
+        eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
+    })
 }
 
 /// Gives the policy the ids of the links that the table's columns are in.

@@ -291,6 +291,39 @@ fn columns_of_several_protections_go_round() {
 }
 
 #[test]
+fn rows_are_appended_to_any_protections() {
+    let owner = Owner::new();
+    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let columns = "[tables.sealed.columns]\n\
+        id = { protection = [\"ope\", \"ashe\", \"std\"], domain = [0, 1000000], rows = 3000 }\n\
+        text = { protection = \"det\", link = \"words\" }\n";
+    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    let batch = owner.rows("in.parquet", 1000);
+    owner.ok(&["encrypt", "in.parquet", "sealed"]);
+    let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let said = owner.json(&["encrypt", "in.parquet", "sealed", "--append", "--json"]);
+    assert_eq!((said["version"].as_u64(), said["rows"].as_u64()), (Some(2), Some(2000)));
+    owner.ok(&["encrypt", "in.parquet", "./sealed", "--append"]);
+    assert_eq!(fs::read_to_string(owner.path("home/policy.toml")).unwrap(), before);
+    owner.ok(&["decrypt", "sealed", "out.parquet"]);
+    let thrice = arrow::compute::concat_batches(&batch.schema(), [&batch, &batch, &batch]).unwrap();
+    assert_eq!(read(&owner.path("out.parquet")), thrice);
+    assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
+
+    // More rows than the policy lets ashe add up, other columns, no table; the version stays.
+    let words = owner.fails(2, &["encrypt", "in.parquet", "sealed", "--append"]);
+    assert!(words.contains("would have 4000 rows, and was made for 3000"), "{words}");
+    owner.write("other.csv", "id,words\n1,x\n");
+    let words = owner.fails(2, &["encrypt", "other.csv", "sealed", "--append", "--header"]);
+    assert!(
+        words.contains("`sealed` has other columns: id bigint") && words.contains("hint: the source has id "),
+        "{words}"
+    );
+    owner.fails(2, &["encrypt", "in.parquet", "nowhere", "--append"]);
+    assert_eq!(owner.json(&["inspect", "--json", "sealed"])["version"], 3);
+}
+
+#[test]
 fn failures_say_what_and_what_to_do() {
     let owner = Owner::new();
     owner.rows("in.parquet", 1000);

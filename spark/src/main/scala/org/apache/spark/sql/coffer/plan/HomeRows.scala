@@ -21,7 +21,7 @@ private[plan] object HomeRows {
   def opened(leaf: HomeTableLeaf, read: Relation, translation: Translation): Result[Relation] =
     if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
     else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
-      Relation(reveal(leaf, read.node, columns, translation), leaf.output, leaf.partitions)
+      Relation(reveal(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
     }
 
   private def reveal(leaf: Leaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {

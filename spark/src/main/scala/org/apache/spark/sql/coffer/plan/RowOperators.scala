@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.plan
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, PredicateHelper}
+import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression, PredicateHelper, SubqueryExpression}
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, Filter, Node, Project, TypeId}
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec}
 
@@ -18,12 +18,8 @@ private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
     },
     operator[FilterExec]("filter; directly above a scan, what cannot fail goes into the scan") { (plan, children, translation) =>
       val child = children.head
-      val scope = new Scope(child.output, translation)
-      conjuncts(plan.condition, scope).map { all =>
-        // A scan applies what it is given exactly, and before anything that is left here. So what cannot fail may go first;
-        // what can fail must keep its place, behind the conjuncts that may protect it.
-        val (pushed, kept) =
-          if (child.node.hasScan) all.partition(Fallibility.pushable) else (Nil, all)
+      traverse(splitConjunctivePredicates(plan.condition))(placed(_, child, translation)).map { all =>
+        val (pushed, kept) = (all.flatMap(_.left.toOption), all.flatMap(_.toOption))
         val below = if (pushed.isEmpty) child.node else push(pushed, child.node)
         val node =
           if (kept.isEmpty) below
@@ -36,14 +32,27 @@ private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
       }
     })
 
-  private def conjuncts(condition: Expression, scope: Scope): Result[Seq[Expr]] =
-    traverse(splitConjunctivePredicates(condition))(scope.convert)
-
-  private def push(conjuncts: Seq[Expr], scan: Node): Node = {
-    val builder = scan.getScan.toBuilder
-    conjuncts.filterNot(builder.getPushedList.contains).foreach(builder.addPushed)
-    scan.toBuilder.setScan(builder).build()
+  /**
+   * A conjunct for the scan, or else for here. A scan applies what it is given exactly, and before anything that is left here. So what
+   * cannot fail may go first; what can fail must keep its place, behind the conjuncts that may protect it.
+   */
+  private def placed(conjunct: Expression, child: Relation, translation: Translation): Result[Either[Expr, Expr]] = {
+    def here: Result[Expr] = new Scope(child.output, translation).convert(conjunct)
+    child.scan match {
+      case Some(scan) if conjunct.references.subsetOf(AttributeSet(scan.output)) && !SubqueryExpression.hasSubquery(conjunct) =>
+        new Scope(scan.output, translation).convert(conjunct).flatMap { expr =>
+          if (Fallibility.pushable(expr)) Right(Left(expr)) else here.map(Right(_))
+        }
+      case _ => here.map(Right(_))
+    }
   }
+
+  private def push(conjuncts: Seq[Expr], node: Node): Node =
+    if (node.hasScan) {
+      val builder = node.getScan.toBuilder
+      conjuncts.filterNot(builder.getPushedList.contains).foreach(builder.addPushed)
+      node.toBuilder.setScan(builder).build()
+    } else Nodes.mapChildren(node)(push(conjuncts, _))
 
   private def and(left: Expr, right: Expr): Expr = {
     val t = DataType.newBuilder.setId(TypeId.BOOLEAN)

@@ -35,8 +35,19 @@ final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Express
   def valueOf(executed: ScalarSubquery): Expression = value.transform { case _: ScalarSubquery => executed }
 }
 
-/** Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. */
-private[plan] final case class Relation(node: Node, output: Seq[Attribute], partitions: () => Int)
+/**
+ * Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. `read`: of rows that are
+ * opened as they are read, the scan below; columns that need no opening are in both.
+ */
+private[plan] final case class Relation(
+    node: Node,
+    output: Seq[Attribute],
+    partitions: () => Int,
+    read: Option[Relation] = None) {
+
+  /** The scan whose rows these are. */
+  def scan: Option[Relation] = if (node.hasScan) Some(this) else read.filter(_.node.hasScan)
+}
 
 /** The state of one fragment's translation: ids handed out so far. */
 private[plan] final class Translation(val context: Context) {

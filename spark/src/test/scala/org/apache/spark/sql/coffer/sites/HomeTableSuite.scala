@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.{CofferException, PythonBridge, Vouched}
+import org.apache.spark.sql.coffer.plan.Nodes
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node}
 import org.apache.spark.sql.coffer.proto.wire.RunAtHome
 
@@ -25,16 +26,7 @@ class HomeTableSuite extends AnyFunSuite with SitesFixture {
       .getOrElse(fail("not refused by us", e))
   }
 
-  private def scans(node: Node): Seq[Node] =
-    if (node.hasScan) Seq(node)
-    else
-      Seq(
-        node.getFilter.getChild,
-        node.getProject.getChild,
-        node.getAggregate.getChild,
-        node.getReveal.getChild,
-        node.getJoin.getLeft,
-        node.getJoin.getRight).filter(_ != Node.getDefaultInstance).flatMap(scans)
+  private def scans(node: Node): Seq[Node] = if (node.hasScan) Seq(node) else Nodes.children(node).flatMap(scans)
 
   private def onlyScan(request: RunAtHome): Node = {
     val found = scans(Fragment.parseFrom(request.getFragment).getRoot)
@@ -63,6 +55,18 @@ class HomeTableSuite extends AnyFunSuite with SitesFixture {
     assert(reveal.hasReveal)
     val opened = reveal.getReveal.getColumnsList.asScala.map(c => c.getName -> c.getStored).toMap
     assert(opened == Map("bonus" -> "", "name" -> "c2", "id" -> "c1"))
+  }
+
+  test("conditions on columns that need no opening go into the scan below those that do") {
+    val root = Fragment.parseFrom(asked("SELECT id, bonus FROM e WHERE bonus > 100 AND open = 3 AND id <> 7").getFragment).getRoot
+    val scan = onlyScan(client.ran.asScala.last).getScan
+    val names = scan.getSchema.getFieldsList.asScala.map(_.getName)
+    val tested = scan.getPushedList.asScala.map(_.getCall).filter(c => Set("gt", "eq")(c.getName)).map(c => names(c.getArgs(0).getColumn))
+    assert(tested.toSet == Set("c7", "c12"))
+    // What is told of the opened id is above its opening.
+    val filters =
+      Iterator.iterate(root)(n => Nodes.children(n).headOption.getOrElse(Node.getDefaultInstance)).take(6).filter(_.hasFilter).toSeq
+    assert(filters.size == 1 && filters.head.getFilter.getChild.hasReveal)
   }
 
   test("a join of a table that is read at home with one that engines read happens at home") {

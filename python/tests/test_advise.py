@@ -153,6 +153,15 @@ def test_words_and_refusals(tmp_path: Path) -> None:
     assert in_use.read_text() == before
 
 
+def test_sealed_tables_may_be_named(tmp_path: Path) -> None:
+    owner = Owner.create(tmp_path / "trusted")
+    sealed = owner.encrypt({"nation": tpch.data(TPCH_SCALE)["nation"]}, tmp_path / "sealed")["nation"]
+    (tmp_path / "queries.sql").write_text("SELECT n_name FROM nations WHERE n_regionkey = 1")
+    said = owner.coffer("policy", "advise", tmp_path / "queries.sql", f"nations={sealed}")
+    assert "nations: 25 rows" in said.stdout
+    assert 'n_regionkey = "det"' in said.stdout
+
+
 def test_statements_are_taken_apart() -> None:
     text = "-- a; b\nSELECT ';', \"x;y\" FROM `t;u` /* ; */ ; ;\n-- only a comment;\nSELECT 2"
     assert [part.split()[-1] for part in workload.split(text)] == ["*/", "2"]

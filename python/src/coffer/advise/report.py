@@ -130,7 +130,8 @@ def _cost(advice: Advice, proposal: Proposal) -> list[str]:
     plain = sum(sizes.plain(table) for table in advice.tables)
     ratio = proposal.bytes / max(1.0, plain)
     lines = [f"  size on disk: about {size(proposal.bytes)}, {ratio:.2f} of plain Parquet"]
-    lines.append(f"  encrypting: about {proposal.seconds:.1f} s of one core for the schemes, beside reading and packing")
+    seconds = "less than 0.1" if proposal.seconds < 0.1 else f"about {proposal.seconds:.1f}"
+    lines.append(f"  encrypting: {seconds} s of one core for the schemes, beside reading and packing")
     most = max((home.bytes for one in proposal.weighed for home in one.homes), default=0.0)
     if most > _DEFAULT_MOST:
         lines.append(f"  one part brings about {size(most)} home: set {_MOST} above its default of 1g")

@@ -76,7 +76,10 @@ def read(arguments: Iterable[str], schema: Schema, home: Path, passphrase: Path 
     tables: dict[str, Table] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
-        found = _named(name, Path(path).expanduser(), schema) if equals else _any(argument, schema, home, passphrase)
+        if equals and (Path(path).expanduser() / "_coffer").is_dir():
+            found = [replace(_sealed(path, home, passphrase), name=name)]
+        else:
+            found = _named(name, Path(path).expanduser(), schema) if equals else _any(argument, schema, home, passphrase)
         for table in found:
             if table.name in tables:
                 raise AdviseError(f"there are two tables `{table.name}`\nhint: name them: NAME=PATH")

@@ -57,9 +57,14 @@ def crypto_factory(keks: Mapping[str, bytes]) -> pe.CryptoFactory:
     return pe.CryptoFactory(lambda _config: KmsClient(keks))
 
 
-def read_file(path: str | os.PathLike[str], keks: Mapping[str, bytes], columns: list[str] | None = None) -> pa.Table:
-    """One sealed Parquet file as an Arrow table; of the columns read, the KEKs must be held."""
+def read_file(
+    path: str | os.PathLike[str],
+    keys: Mapping[str, bytes] | pe.CryptoFactory,
+    columns: list[str] | None = None,
+) -> pa.Table:
+    """One sealed Parquet file as an Arrow table. `keys`: KEKs of the columns read, or the factory of `coffer.kms`."""
     config = pe.DecryptionConfiguration(cache_lifetime=timedelta(minutes=5))
-    properties = crypto_factory(keks).file_decryption_properties(pe.KmsConnectionConfig(), config)
+    factory = keys if isinstance(keys, pe.CryptoFactory) else crypto_factory(keys)
+    properties = factory.file_decryption_properties(pe.KmsConnectionConfig(), config)
     # Pre-buffering would open columns that are not read.
     return pq.ParquetFile(path, decryption_properties=properties, pre_buffer=False).read(columns=columns)

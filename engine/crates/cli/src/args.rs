@@ -82,12 +82,16 @@ pub(crate) enum Command {
     Init(Init),
     /// Seal Parquet or CSV as a table
     Encrypt(Encrypt),
+    /// Make a table of files that PyArrow or Spark encrypted under masters of this home; the files stay as they are
+    Adopt(Adopt),
     /// Open a sealed table, or a single encrypted Parquet file, into plain files
     Decrypt(Decrypt),
     /// Show what a sealed table is; without a passphrase, what needs no key
     Inspect(Inspect),
     /// The life of keys: masters, rewrapping, zones, recovery, and keys for other readers
     Keys(Keys),
+    /// Answer the KMS clients for PyArrow and parquet-java, over stdin and stdout; they start it themselves
+    Kms,
     /// Check a sealed table: manifest, register and every file; or an engine: what it proves of itself
     Verify(Verify),
     /// What the policy's words come to
@@ -162,6 +166,22 @@ pub(crate) struct Encrypt {
     /// Mix the rows of each row group, so that their order tells nothing
     #[arg(long)]
     pub(crate) shuffle_rows: bool,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Adopt {
+    /// The folder of the files. Every column of every file must be encrypted, by a writer that used Coffer's KMS client
+    pub(crate) path: PathBuf,
+    /// The table's name in policy and register [default: the name of PATH]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// The master that wraps the table's key [default: the zone's, else the policy's]. The files' own keys open by the masters
+    /// that they name
+    #[arg(long, value_name = "MASTER")]
+    pub(crate) master: Option<String>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 use std::{fmt::Display, path::Path, process::ExitCode};
 
 use coffer_keys::{HomeError, KeyringError, MasterError, PassphraseError, PolicyError};
-use coffer_table::Error as TableError;
+use coffer_table::{AdoptError, Error as TableError};
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +74,20 @@ impl Failure {
     }
 }
 
+impl Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
         let exit = match &error {
+            TableError::Adopt(error) => exit_of_adoption(error),
             TableError::Keyring(_)
             | TableError::Master(_)
             | TableError::Kek(_)
+            | TableError::FileKey(_)
             | TableError::KekMissing(_)
             | TableError::ColumnKeyMissing(_)
             | TableError::ForeignTable { .. }
@@ -109,6 +117,15 @@ impl From<TableError> for Failure {
             message: error.to_string(),
             hint: error.hint(),
         }
+    }
+}
+
+fn exit_of_adoption(error: &AdoptError) -> Exit {
+    match error {
+        AdoptError::Key { .. } => Exit::Keys,
+        AdoptError::Protection { .. } | AdoptError::Master { .. } => Exit::Policy,
+        AdoptError::Known => Exit::Usage,
+        _ => Exit::Check,
     }
 }
 

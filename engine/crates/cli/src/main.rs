@@ -15,6 +15,7 @@
     )
 )]
 
+mod adopt;
 mod args;
 mod audit;
 mod decrypt;
@@ -25,6 +26,7 @@ mod failure;
 mod init;
 mod inspect;
 mod keys;
+mod kms;
 mod output;
 mod policy;
 mod reference;
@@ -52,9 +54,11 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Init(args) => init::run(&site, &args),
         Command::Encrypt(args) => encrypt::run(&site, &args),
+        Command::Adopt(args) => adopt::run(&site, &args),
         Command::Decrypt(args) => decrypt::run(&site, &args),
         Command::Inspect(args) => inspect::run(&site, &args),
         Command::Keys(args) => keys::run(&site, args),
+        Command::Kms => kms::run(&site),
         Command::Verify(args) => verify::run(&site, &args),
         Command::Policy(args) => policy::run(&site, &args),
         Command::Doctor(args) => doctor::run(&site, &args),

@@ -7,13 +7,13 @@ use coffer_proto::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
         FileSlice, OpenTable, StoredColumn, TableInfo,
-        file_slice::ClearColumn,
+        file_slice::{AdoptedFile, ClearColumn, DataKey},
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
 use coffer_table::{
-    Column, Digest, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType, Target, Use, VerifiedManifest,
-    is_absent, open_table,
+    AdoptedKey, Column, Digest, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType, Target, Use,
+    VerifiedManifest, is_absent, open_table,
 };
 
 use crate::{ClientError, Service};
@@ -123,6 +123,7 @@ impl Opened {
                     plain: false,
                     clear: !table.manifest().stored.is_empty(),
                     clear_columns: clear_columns(table.manifest(), file, &groups, columns)?,
+                    adopted: adopted(table.manifest(), file, columns),
                 })
             }
             Self::Plain(table) => {
@@ -150,6 +151,22 @@ impl Opened {
             _ => false,
         }
     }
+}
+
+/// Of a file that was adopted: the keys that reading these columns takes.
+fn adopted(manifest: &Manifest, file: &FilePin, columns: &[String]) -> Option<AdoptedFile> {
+    let adopted = file.adopted.as_ref()?;
+    let read = manifest.columns.iter().filter(|column| columns.contains(&column.name));
+    let ids: Vec<u32> = read.map(|column| column.id).collect();
+    let key = |key: &AdoptedKey| DataKey {
+        column: key.column,
+        metadata_sha256: key.metadata.as_bytes().to_vec().into(),
+        wrapped: key.wrapped.clone(),
+    };
+    Some(AdoptedFile {
+        clear_footer: adopted.clear_footer,
+        keys: adopted.of_columns(&ids).map(key).collect(),
+    })
 }
 
 /// Of the columns those that lie unencrypted, with the digests of their chunks.

@@ -380,6 +380,7 @@ fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
             .collect(),
         column_bytes: file.column_bytes.clone(),
         chunks: Vec::new(),
+        adopted: None,
         partition: file.partition.iter().map(|value| value.value.clone()).collect(),
     })
 }

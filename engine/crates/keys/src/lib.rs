@@ -26,6 +26,7 @@
 mod codec;
 mod durable;
 pub mod evidence;
+mod file_keys;
 mod home;
 mod kek;
 pub mod keyring;
@@ -42,6 +43,7 @@ pub use evidence::{
     AttestedEngine, Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind,
     Issuer, NoTee, Simulated, Verifier, attest, attest_host,
 };
+pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
 pub use home::{Home, HomeError};
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use keyring::{

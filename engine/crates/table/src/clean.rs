@@ -57,6 +57,8 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
             old.entry(path).or_insert(manifest.version.saturating_sub(1));
         }
     }
+    let mut versions = older.iter().chain([table.manifest()]);
+    let adopted = versions.any(|manifest| manifest.files.iter().any(|file| file.adopted.is_some()));
     let mut found = Beside::default();
     for path in walk(table.folder())? {
         let text = path.to_str();
@@ -68,7 +70,7 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
             if !version.is_some_and(|version| (1..=table.manifest().version).contains(&version)) {
                 found.extra.push(path);
             }
-        } else if text.is_some_and(|text| known.contains(text)) {
+        } else if text.is_some_and(|text| known.contains(text)) || adopted && is_marker(&path) {
         } else if let Some(version) = text.and_then(|text| old.get(text)) {
             found.superseded.push((path, *version));
         } else {
@@ -178,6 +180,12 @@ fn remove(folder: &Path, file: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         done => done.map_err(Error::io("remove", &path)),
     }
+}
+
+/// Whether a file right in the folder is one that other writers leave there beside their data: `_SUCCESS`, `.part-….crc`.
+fn is_marker(path: &Path) -> bool {
+    let name = path.to_str().filter(|name| !name.contains('/'));
+    name.is_some_and(|name| name.starts_with(['.', '_'])) && !is_leftover(path)
 }
 
 /// Whether a file has the form of those that interrupted writers leave.

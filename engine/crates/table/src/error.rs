@@ -31,6 +31,12 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Files of another program are not adopted.
+    #[error(transparent)]
+    Adopt(#[from] crate::AdoptError),
+    /// A key of such a file.
+    #[error(transparent)]
+    FileKey(#[from] coffer_keys::FileKeyError),
     /// A file that the manifest names is not there.
     #[error("the table's file {0} is missing")]
     FileMissing(String),
@@ -460,6 +466,8 @@ impl Error {
             Error::Master(error) => return error.hint(),
             Error::Policy(error) => return error.hint(),
             Error::Kek(error) => return error.hint(),
+            Error::Adopt(error) => return error.hint(),
+            Error::FileKey(error) => return error.hint(),
             Error::Io { .. } => "check that the path is there, its permissions and the free space",
             Error::FileMissing(_)
             | Error::FileSize { .. }

@@ -13,14 +13,14 @@ use bytes::Bytes;
 use coffer_keys::{KekId, KekSet, TableId};
 use parquet::{
     DecodeResult,
-    encryption::decrypt::FileDecryptionProperties,
+    encryption::decrypt::{FileDecryptionProperties, KeyRetriever},
     file::{
         column_crypto_metadata::ColumnCryptoMetaData,
         metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
     },
 };
 
-use crate::{Digest, Error, FilePin, KekRetriever, KeyMaterial, lengths, pme::KekSource};
+use crate::{Adopted, Digest, Error, FilePin, KekRetriever, KeyMaterial, adopted::AdoptedRetriever, lengths};
 
 /// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted footer.
 pub const TAIL_LEN: u64 = 8;
@@ -49,6 +49,8 @@ pub struct FooterPin {
     pub footer_sha256: Digest,
     /// Of a table with stored columns: the footer is in the clear, and not every column is encrypted.
     pub clear: bool,
+    /// Of a file that another program wrote: its keys.
+    pub adopted: Option<Adopted>,
 }
 
 impl FooterPin {
@@ -62,7 +64,13 @@ impl FooterPin {
             footer_length: file.footer_length,
             footer_sha256: file.footer_sha256,
             clear,
+            adopted: file.adopted.clone(),
         }
+    }
+
+    /// Whether the footer lies in the clear.
+    fn is_clear(&self) -> bool {
+        self.adopted.as_ref().map_or(self.clear, |adopted| adopted.clear_footer)
     }
 
     /// Which bytes of the file [`open`] wants: the footer and the 8 bytes behind it.
@@ -105,16 +113,24 @@ impl OpenedFooter {
 /// column may be unencrypted, and then whoever reads it must have the digests of its chunks.
 pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str]) -> Result<OpenedFooter, Error> {
     let footer = check_bytes(&bytes, pin)?;
-    if pin.clear {
+    if pin.is_clear() {
         lengths::check_footer(footer)?;
     } else if !coffer_sealing::UNSEALED {
         lengths::check_sealed_footer(footer)?;
     }
-    let metadata = if pin.clear && !keks.contains(&KekId::footer(pin.table)) {
+    let metadata = if let Some(adopted) = &pin.adopted {
+        let keys = AdoptedRetriever {
+            table: pin.table,
+            adopted: adopted.clone(),
+            keks: Arc::clone(keks),
+        };
+        parse(bytes, pin.size, None, Arc::new(keys))?
+    } else if pin.clear && !keks.contains(&KekId::footer(pin.table)) {
         // Nothing in it is encrypted for who holds no key; its digest is what makes it authentic.
         parse_clear(bytes, pin.size)?
     } else {
-        parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::<KekSet>::clone(keks))?
+        let keys = KekRetriever::new(Arc::<KekSet>::clone(keks));
+        parse(bytes, pin.size, Some(&pin.aad_prefix), Arc::new(keys))?
     };
     let rows = u64::try_from(metadata.file_metadata().num_rows()).unwrap_or(u64::MAX);
     if rows != pin.rows {
@@ -123,7 +139,9 @@ pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str])
             got: rows,
         });
     }
-    let all_keys = if pin.clear {
+    let all_keys = if let Some(adopted) = &pin.adopted {
+        check_adopted_columns(&metadata, pin.table, adopted, keks, columns)?
+    } else if pin.clear {
         check_stored_columns(&metadata, pin.table, keks, columns)?
     } else {
         check_columns(&metadata, Some(pin.table), columns)?
@@ -146,7 +164,7 @@ fn check_bytes<'a>(bytes: &'a [u8], pin: &FooterPin) -> Result<&'a [u8], Error> 
     }
     let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::FooterMagic)?;
     let (length, magic) = tail.split_first_chunk::<4>().ok_or(Error::FooterMagic)?;
-    if magic != if pin.clear { CLEAR_MAGIC } else { MAGIC } {
+    if magic != if pin.is_clear() { CLEAR_MAGIC } else { MAGIC } {
         return Err(Error::FooterMagic);
     }
     let length = u64::from(u32::from_le_bytes(*length));
@@ -167,9 +185,9 @@ pub(crate) fn parse(
     bytes: Bytes,
     size: u64,
     aad_prefix: Option<&[u8]>,
-    keks: Arc<dyn KekSource>,
+    keys: Arc<dyn KeyRetriever>,
 ) -> Result<ParquetMetaData, Error> {
-    let mut keys = FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(keks)));
+    let mut keys = FileDecryptionProperties::with_key_retriever(keys);
     if let Some(prefix) = aad_prefix {
         keys = keys.with_aad_prefix(prefix.to_vec());
     }
@@ -206,6 +224,49 @@ pub(crate) fn decode(
 /// The crate indexes into modules by lengths that it has not checked.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::ParquetPanic))
+}
+
+/// Of an adopted file: every column of every row group is encrypted, those of `wanted` are there, with the keys that they had when the
+/// file was adopted, and these are held. Says whether all keys are.
+fn check_adopted_columns(
+    metadata: &ParquetMetaData,
+    table: TableId,
+    adopted: &Adopted,
+    keks: &KekSet,
+    wanted: &[&str],
+) -> Result<bool, Error> {
+    let schema = metadata.file_metadata().schema_descr();
+    for name in wanted {
+        if !schema.columns().iter().any(|column| column.path().string() == *name) {
+            return Err(Error::NoSuchColumn((*name).to_owned()));
+        }
+    }
+    let mut all_keys = true;
+    for group in metadata.row_groups() {
+        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
+            let name = column.path().string();
+            let (kek, known) = match chunk.crypto_metadata() {
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+                    if key.path_in_schema != column.path().parts() {
+                        return Err(Error::ColumnForeignKey(name));
+                    }
+                    let known = adopted.find(key.key_metadata.as_deref().unwrap_or_default());
+                    (
+                        known.map(|key| key.kek(table)),
+                        known.is_some_and(|key| key.column != 0),
+                    )
+                }
+                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => (Some(KekId::footer(table)), true),
+                None => return Err(Error::ColumnNotEncrypted(name)),
+            };
+            let held = known && kek.is_some_and(|kek| keks.contains(&kek));
+            all_keys &= held;
+            if !held && wanted.contains(&name.as_str()) {
+                return Err(Error::ColumnKeyMissing(name));
+            }
+        }
+    }
+    Ok(all_keys)
 }
 
 /// Every column of every row group is encrypted with a key of its own, of this table; those of `wanted` are there and

@@ -20,12 +20,15 @@
     )
 )]
 
+mod adopt;
+mod adopted;
 pub mod clean;
 pub mod convert;
 mod destroy;
 mod disk;
 mod error;
 pub mod footer;
+mod kms;
 mod lease;
 pub mod lengths;
 mod manifest;
@@ -45,8 +48,11 @@ pub mod verify;
 mod write;
 mod writer;
 
+pub use adopt::{AdoptAs, AdoptError, Adoption};
+pub use adopted::{Adopted, AdoptedKey};
 pub use error::{Error, Fault};
 pub use footer::{FooterPin, OpenedFooter};
+pub use kms::Kms;
 pub use lease::{Lease, Use};
 pub use manifest::{Column, Digest, Envelope, FilePin, MANIFEST_FOLDER, Manifest, RowGroupPin, manifest_name};
 pub use open::{Target, VerifiedManifest, is_absent, open_table};

@@ -17,7 +17,7 @@ use coffer_sealing::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, PartitionValue, SparkType, partition,
+    Adopted, Error, PartitionValue, SparkType, partition,
     stored::{self, StoredColumn},
 };
 
@@ -145,6 +145,9 @@ pub struct FilePin {
     /// SHA-256 of each column chunk that lies unencrypted: by row group, and then by stored column, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Vec<Digest>>,
+    /// Of a file that another program wrote: its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
     /// The value of each partition column, which is that of all its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
@@ -351,6 +354,13 @@ impl Manifest {
             if file.chunks.len() != groups || file.chunks.iter().any(|group| group.len() != clear) {
                 return malformed("a file has not one digest for each column chunk in clear");
             }
+        }
+        let adopted = self.files.iter().filter_map(|file| file.adopted.as_ref());
+        if !adopted.clone().all(|adopted| adopted.is_sane(|id| ids.contains(&id))) {
+            return malformed("an adopted file has not one key for each column, or none for its footer");
+        }
+        if adopted.count() > 0 && !(self.stored.is_empty() && partitions.is_empty()) {
+            return malformed("a file is adopted where columns are stored or partitioned");
         }
         if self.retired.iter().any(|path| paths.contains(path.as_str())) {
             return malformed("a file is retired and in use");

@@ -10,10 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
 use parquet::{
-    arrow::parquet_to_arrow_schema,
+    arrow::{
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+        parquet_to_arrow_schema,
+    },
     basic::Type,
     file::metadata::{KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
 };
@@ -44,6 +47,9 @@ pub struct PlainPin {
     pub footer_sha256: Digest,
 }
 
+/// Name, type, nullable.
+pub type PlainColumn = (String, SparkType, bool);
+
 /// A plain file, as it was when it was opened.
 #[derive(Debug, Clone)]
 pub struct PlainFile {
@@ -61,7 +67,7 @@ pub struct PlainTable {
     /// In the order given.
     pub files: Vec<PlainFile>,
     /// Name, type, nullable: those that all files have.
-    pub columns: Vec<(String, SparkType, bool)>,
+    pub columns: Vec<PlainColumn>,
     /// Stored bytes of each column, over all files.
     pub column_bytes: Vec<u64>,
 }
@@ -81,8 +87,7 @@ impl PlainTable {
                 table.column_bytes = vec![0; columns.len()];
                 table.columns = columns;
             } else {
-                let alike =
-                    |(a, b): (&(String, SparkType, bool), &(String, SparkType, bool))| (&a.0, a.1) == (&b.0, b.1);
+                let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
                 if columns.len() != table.columns.len() || !columns.iter().zip(&table.columns).all(alike) {
                     return Err(Error::PlainColumns(path.clone()));
                 }
@@ -162,7 +167,23 @@ pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
     Ok(parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None)?)
 }
 
-fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<(String, SparkType, bool)>, Error> {
+/// What the `parquet` crate reads a file by that others wrote: instants in microseconds, which have Spark's range.
+pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetadata, Error> {
+    let metadata = opened.metadata();
+    let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let hint = |field: &Arc<Field>| match is_int96(metadata, field.name()) {
+        true => Arc::new(Field::clone(field).with_data_type(instant.clone())),
+        false => Arc::clone(field),
+    };
+    let hinted = Schema::new(arrow_schema(metadata)?.fields().iter().map(hint).collect::<Vec<_>>());
+    let options = ArrowReaderOptions::new()
+        .with_skip_arrow_metadata(true)
+        .with_schema(Arc::new(hinted));
+    Ok(ArrowReaderMetadata::try_new(Arc::clone(metadata), options)?)
+}
+
+/// The columns of a file that others wrote, as Spark has them.
+pub(crate) fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<PlainColumn>, Error> {
     let legacy = |note: &KeyValue| LEGACY.contains(&note.key.as_str());
     if metadata
         .file_metadata()

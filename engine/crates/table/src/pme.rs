@@ -60,6 +60,26 @@ impl KeyMaterial {
         }
         Ok(material)
     }
+
+    /// The data key, given what opens a key that the master [`KeyMaterial::kek_id`] wrapped: single wrapping, or double wrapping (the
+    /// default of other writers).
+    pub(crate) fn open_by(
+        &self,
+        master: impl Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error>,
+    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+        if !self.double_wrapping {
+            return master(&self.wrapped_dek);
+        }
+        let (Some(id), Some(wrapped)) = (&self.key_encryption_key_id, &self.wrapped_kek) else {
+            return Err(Error::KeyMetadata(
+                "the key is wrapped twice, but the inner key is not there",
+            ));
+        };
+        let wrong = || Error::DataKey(self.kek_id.clone());
+        let inner = master(wrapped)?;
+        let id = STANDARD.decode(id).map_err(|_| wrong())?;
+        open(&inner, &id, &self.wrapped_dek).ok_or_else(wrong)
+    }
 }
 
 /// Draws a data key and gives it with the key metadata for the file.
@@ -114,22 +134,10 @@ impl NamedKeks {
 }
 
 impl KekSource for NamedKeks {
-    /// Opens single wrapping and double wrapping (the default of other writers).
     fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
         let name = &material.kek_id;
         let kek = self.0.get(name).ok_or_else(|| Error::KekMissing(name.clone()))?;
-        let wrong = || Error::DataKey(name.clone());
-        if !material.double_wrapping {
-            return open(kek, name.as_bytes(), &material.wrapped_dek).ok_or_else(wrong);
-        }
-        let (Some(id), Some(wrapped)) = (&material.key_encryption_key_id, &material.wrapped_kek) else {
-            return Err(Error::KeyMetadata(
-                "the key is wrapped twice, but the inner key is not there",
-            ));
-        };
-        let inner = open(kek, name.as_bytes(), wrapped).ok_or_else(wrong)?;
-        let id = STANDARD.decode(id).map_err(|_| wrong())?;
-        open(&inner, &id, &material.wrapped_dek).ok_or_else(wrong)
+        material.open_by(|wrapped| open(kek, name.as_bytes(), wrapped).ok_or_else(|| Error::DataKey(name.clone())))
     }
 }
 

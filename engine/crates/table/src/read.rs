@@ -23,8 +23,11 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
+use coffer_keys::KekSet;
+
 use crate::{
-    Error, FilePin, KekRetriever, VerifiedManifest, disk, footer, lengths, pme::NamedKeks, stored::StoredReader,
+    Column, Error, FilePin, FooterPin, KekRetriever, OpenedFooter, TableWrite, VerifiedManifest, convert, disk, footer,
+    lengths, plain, pme::NamedKeks, stored::StoredReader,
 };
 
 const BATCH_ROWS: usize = 16 * 1024;
@@ -38,6 +41,7 @@ pub struct FileReader {
 
 enum Rows {
     Sealed(ParquetRecordBatchReader),
+    Adopted(ParquetRecordBatchReader),
     Stored(Box<StoredReader>),
 }
 
@@ -45,8 +49,12 @@ impl FileReader {
     /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read. Of a column that is
     /// stored in several ways the one is read that costs least to open.
     pub fn open(table: &VerifiedManifest, pin: &FilePin) -> Result<Self, Error> {
-        let (modules, metadata) = Self::open_checked(table, pin)?;
         let schema = Arc::new(table.manifest().schema());
+        if pin.adopted.is_some() {
+            let keks = Arc::new(table.all_keks()?);
+            return Self::adopted(&table.file_path(pin), pin, &table.footer_pin(pin), &keks, schema);
+        }
+        let (modules, metadata) = Self::open_checked(table, pin)?;
         let rows = if table.manifest().stored.is_empty() {
             check_schema(&schema, &metadata)?;
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(modules, metadata);
@@ -62,6 +70,31 @@ impl FileReader {
         })
     }
 
+    /// A file that is being adopted.
+    pub(crate) fn of_adopted(write: &TableWrite, pin: &FilePin, keks: &Arc<KekSet>) -> Result<Self, Error> {
+        let path = write.folder().join(&pin.path);
+        let schema = Schema::new(write.columns().iter().map(Column::field).collect::<Vec<_>>());
+        let footer_pin = FooterPin::of(write.table(), pin, false);
+        Self::adopted(&path, pin, &footer_pin, keks, Arc::new(schema))
+    }
+
+    fn adopted(
+        path: &Path,
+        pin: &FilePin,
+        footer_pin: &FooterPin,
+        keks: &Arc<KekSet>,
+        schema: SchemaRef,
+    ) -> Result<Self, Error> {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let (modules, opened) = open_pinned(path, pin, footer_pin, keks, &names)?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(modules, plain::reader_metadata(&opened)?);
+        Ok(Self {
+            rows: Rows::Adopted(builder.with_batch_size(BATCH_ROWS).build()?),
+            schema,
+            left: Some(pin.rows),
+        })
+    }
+
     /// All stored columns of a file.
     pub(crate) fn open_stored(table: &VerifiedManifest, pin: &FilePin) -> Result<StoredReader, Error> {
         let (modules, metadata) = Self::open_checked(table, pin)?;
@@ -69,30 +102,14 @@ impl FileReader {
     }
 
     fn open_checked(table: &VerifiedManifest, pin: &FilePin) -> Result<(Modules, ArrowReaderMetadata), Error> {
-        let path = table.file_path(pin);
-        let mut file = match disk::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Error::FileMissing(pin.path.clone()));
-            }
-            Err(error) => return Err(Error::io("read", &path)(error)),
-        };
-        let size = file.metadata().map_err(Error::io("read", &path))?.len();
-        if size != pin.size {
-            return Err(Error::FileSize {
-                file: pin.path.clone(),
-                want: pin.size,
-                got: size,
-            });
-        }
-        let footer_pin = table.footer_pin(pin);
-        let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", &path))?;
         let names = table.manifest().file_columns();
         let columns: Vec<&str> = names.iter().map(String::as_str).collect();
-        let opened = footer::open(bytes.into(), &footer_pin, &Arc::new(table.all_keks()?), &columns)?;
+        let keks = Arc::new(table.all_keks()?);
+        let path = table.file_path(pin);
+        let (modules, opened) = open_pinned(&path, pin, &table.footer_pin(pin), &keks, &columns)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options)?;
-        Ok((Modules { file, size }, metadata))
+        Ok((modules, metadata))
     }
 
     /// Of every batch.
@@ -103,7 +120,7 @@ impl FileReader {
     fn read(&mut self) -> Result<Option<RecordBatch>, Error> {
         let next = match &mut self.rows {
             // The crate panics on modules that are shorter than their nonce and tag.
-            Rows::Sealed(reader) => catch_unwind(AssertUnwindSafe(|| reader.next()))
+            Rows::Sealed(reader) | Rows::Adopted(reader) => catch_unwind(AssertUnwindSafe(|| reader.next()))
                 .map_err(|_| Error::ParquetPanic)?
                 .map(|batch| batch.map_err(|error| Error::Parquet(error.to_string()))),
             Rows::Stored(reader) => reader
@@ -124,6 +141,9 @@ impl FileReader {
                 .checked_sub(rows)
                 .ok_or_else(|| Error::Parquet("there are more rows than written".into()))?;
         }
+        if matches!(self.rows, Rows::Adopted(_)) {
+            return convert::to_schema(&batch, &self.schema).map(Some);
+        }
         Ok(Some(RecordBatch::try_new(
             Arc::clone(&self.schema),
             batch.columns().to_vec(),
@@ -137,6 +157,34 @@ impl Iterator for FileReader {
     fn next(&mut self) -> Option<Self::Item> {
         self.read().transpose()
     }
+}
+
+/// Size and footer as pinned, before anything of the file is believed.
+fn open_pinned(
+    path: &Path,
+    pin: &FilePin,
+    footer_pin: &FooterPin,
+    keks: &Arc<KekSet>,
+    columns: &[&str],
+) -> Result<(Modules, OpenedFooter), Error> {
+    let mut file = match disk::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Error::FileMissing(pin.path.clone()));
+        }
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    let size = file.metadata().map_err(Error::io("read", path))?.len();
+    if size != pin.size {
+        return Err(Error::FileSize {
+            file: pin.path.clone(),
+            want: pin.size,
+            got: size,
+        });
+    }
+    let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", path))?;
+    let opened = footer::open(bytes.into(), footer_pin, keks, columns)?;
+    Ok((Modules { file, size }, opened))
 }
 
 /// A single encrypted Parquet file that no manifest pins. Each module is authentic under its key; whether it is the right

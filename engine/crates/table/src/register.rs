@@ -458,6 +458,8 @@ impl Locked<'_> {
                 let record = self.content.links.get_mut(&id.to_string());
                 record.map(|record| (&mut record.master, &mut record.wrapped_key))
             }
+            // Such keys lie in the files that they open.
+            KeyContext::Parquet(_) => None,
         };
         let Some((master, bytes)) = place.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
         else {

@@ -92,9 +92,32 @@ impl TableWrite {
         folder: &Path,
         new: NewColumns,
     ) -> Result<Self, Error> {
+        let master = policy.master_at(&rules(policy, name), folder)?;
+        Self::begin(home, vault, policy, (name, &master), new, || empty_folder(folder))
+    }
+
+    /// The same of files that are there, in this folder (canonical), under this master.
+    pub(crate) fn adopt(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        named: (&str, &str),
+        folder: &Path,
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        Self::begin(home, vault, policy, named, new, || Ok(folder.to_owned()))
+    }
+
+    fn begin(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        (name, master): (&str, &str),
+        new: NewColumns,
+        folder: impl FnOnce() -> Result<PathBuf, Error>,
+    ) -> Result<Self, Error> {
         Policy::check_name(name)?;
         let rules = rules(policy, name);
-        let master = policy.master_at(&rules, folder)?;
         let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
         let register = Register::of(home, vault.keyring());
         if let Some(known) = register.by_name(name)? {
@@ -119,9 +142,9 @@ impl TableWrite {
             last,
             (&register, vault, policy),
         )?;
-        let wrapped = vault.wrap(&master, &key)?;
+        let wrapped = vault.wrap(master, &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
-        let path = empty_folder(folder)?;
+        let path = folder()?;
         let keks = keks(&key, &columns, &layout.stored)?;
         let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
         register.insert(vault, record.clone())?;
@@ -372,7 +395,7 @@ impl Layout {
     }
 }
 
-fn rules(policy: &Policy, name: &str) -> TablePolicy {
+pub(crate) fn rules(policy: &Policy, name: &str) -> TablePolicy {
     policy
         .table(name)
         .cloned()

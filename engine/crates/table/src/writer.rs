@@ -470,6 +470,7 @@ impl FileWriter {
                 self.codec.as_ref().map_or(&self.schema, Codec::schema).fields().len(),
             ),
             chunks,
+            adopted: None,
             partition: self.partition,
         };
         let written = WrittenFile {
@@ -510,7 +511,7 @@ fn read_footer(file: &mut File) -> std::io::Result<(u64, Vec<u8>)> {
     Ok((size, footer))
 }
 
-fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
+pub(crate) fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
     let pin = |group: &parquet::file::metadata::RowGroupMetaData| RowGroupPin {
         rows: count(group.num_rows()),
         bytes: count(group.compressed_size()),
@@ -518,7 +519,7 @@ fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
     metadata.row_groups().iter().map(pin).collect()
 }
 
-fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
+pub(crate) fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
     let mut sums = vec![0_u64; columns];
     for group in metadata.row_groups() {
         for (sum, chunk) in sums.iter_mut().zip(group.columns()) {
@@ -528,6 +529,6 @@ fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
     sums
 }
 
-fn count(signed: i64) -> u64 {
+pub(crate) fn count(signed: i64) -> u64 {
     u64::try_from(signed).unwrap_or(0)
 }

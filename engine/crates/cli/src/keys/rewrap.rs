@@ -117,6 +117,7 @@ impl Done {
         let (kind, id) = match key.context {
             KeyContext::Table(id) => ("table", id.to_string()),
             KeyContext::Link(id) => ("link", id.to_string()),
+            KeyContext::Parquet(id) => ("parquet", id.to_string()),
         };
         let mut row = json!({ "name": key.name, "kind": kind, "id": id });
         let fields = match outcome {
@@ -151,6 +152,8 @@ impl Done {
             (Rewrapped::Failed(error), _) => eprintln!("`{}` could not be rewrapped: {error}", key.name),
             (_, KeyContext::Table(id)) => self.tables.push((key.name.clone(), id)),
             (_, KeyContext::Link(id)) => self.links.push((key.name.clone(), id)),
+            // The register holds none of those.
+            (_, KeyContext::Parquet(_)) => {}
         }
     }
 

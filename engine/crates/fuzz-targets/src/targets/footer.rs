@@ -52,6 +52,7 @@ fn open(prefix: &[u8], bytes: &[u8]) -> Result<(), Error> {
         footer_length: length as u64,
         footer_sha256: Digest::of(&bytes[..length]),
         clear: false,
+        adopted: None,
     };
     pin.range()?;
     footer::open(Bytes::copy_from_slice(bytes), &pin, &keks(), &["a", "s"]).map(|_| ())

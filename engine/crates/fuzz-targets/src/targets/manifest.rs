@@ -76,6 +76,7 @@ fn written() -> Vec<u8> {
         row_groups: vec![RowGroupPin { rows: 1, bytes: 1 }],
         column_bytes: vec![1, 0],
         chunks: vec![],
+        adopted: None,
         partition: vec![],
     });
     manifest.seal("main", &TABLE_KEY).unwrap()

@@ -13,7 +13,7 @@ use std::fmt;
 
 use coffer_sealing::Secret;
 
-use crate::{Keyring, LinkId, MasterInfo, MasterStatus, TableId, WrappedTableKey};
+use crate::{Keyring, LinkId, MasterInfo, MasterStatus, ParquetKeyId, TableId, WrappedTableKey};
 
 pub use envelope::{DataKey, DataKeys, Envelope, WrappedDataKey};
 pub use error::MasterError;
@@ -27,6 +27,8 @@ pub enum KeyContext {
     Table(TableId),
     /// A link's key.
     Link(LinkId),
+    /// What seals keys of Parquet files that another program writes.
+    Parquet(ParquetKeyId),
 }
 
 impl KeyContext {
@@ -35,6 +37,7 @@ impl KeyContext {
         match self {
             Self::Table(_) => "table key",
             Self::Link(_) => "link key",
+            Self::Parquet(_) => "parquet key",
         }
     }
 
@@ -43,6 +46,7 @@ impl KeyContext {
         match self {
             Self::Table(table) => table.as_bytes(),
             Self::Link(link) => link.as_bytes(),
+            Self::Parquet(id) => id.as_bytes(),
         }
     }
 }
@@ -52,6 +56,7 @@ impl fmt::Display for KeyContext {
         match self {
             Self::Table(table) => write!(f, "table {table}"),
             Self::Link(link) => write!(f, "link {link}"),
+            Self::Parquet(id) => write!(f, "Parquet writer {id}"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Deref};
 use coffer_sealing::Secret;
 
 use super::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri, OutsideUri};
-use crate::{Keyring, LinkId, LinkKey, Policy, TableId, TableKey, WrappedTableKey};
+use crate::{Keyring, LinkId, LinkKey, ParquetKeyId, Policy, TableId, TableKey, WrappedTableKey};
 
 /// What a key that a master outside of the keyring wrapped begins with.
 const OUTSIDE: &[u8; 4] = b"CFWX";
@@ -119,6 +119,21 @@ impl Vault {
     pub fn unwrap_link(&self, link: LinkId, wrapped: &WrappedKey) -> Result<LinkKey, MasterError> {
         let secret = self.unwrap_secret(&KeyContext::Link(link), wrapped)?;
         Ok(LinkKey::from_secret(link, secret))
+    }
+
+    /// Wraps what seals keys of Parquet files.
+    pub(crate) fn wrap_parquet(
+        &self,
+        master: &str,
+        id: ParquetKeyId,
+        secret: &Secret<32>,
+    ) -> Result<WrappedKey, MasterError> {
+        self.wrap_secret(master, &KeyContext::Parquet(id), secret)
+    }
+
+    /// What [`Vault::wrap_parquet`] wrapped.
+    pub(crate) fn unwrap_parquet(&self, id: ParquetKeyId, wrapped: &WrappedKey) -> Result<Secret<32>, MasterError> {
+        self.unwrap_secret(&KeyContext::Parquet(id), wrapped)
     }
 
     /// The same key under the newest version of a master, which may be another than wrapped it.

@@ -4,8 +4,11 @@ use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use coffer_keys::TableId;
-use coffer_proto::wire::FileSlice;
-use coffer_table::{Digest, FooterPin, PlainPin, plain};
+use coffer_proto::wire::{
+    FileSlice,
+    file_slice::{AdoptedFile, DataKey},
+};
+use coffer_table::{Adopted, AdoptedKey, Digest, FooterPin, PlainPin, plain};
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;
@@ -118,6 +121,9 @@ pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Resul
 fn pin(slice: &FileSlice) -> Result<Pin> {
     let footer_sha256 = Digest::try_from(slice.footer_sha256.as_ref()).map_err(external)?;
     if slice.plain {
+        if slice.adopted.is_some() {
+            return exec_err!("a slice says that a plain file was adopted");
+        }
         return Ok(Pin::Plain(PlainPin {
             size: slice.size,
             rows: slice.rows,
@@ -133,14 +139,34 @@ fn pin(slice: &FileSlice) -> Result<Pin> {
         footer_length: slice.footer_length,
         footer_sha256,
         clear: slice.clear,
+        adopted: slice.adopted.as_ref().map(|file| adopted(slice, file)).transpose()?,
     }))
 }
 
+/// The keys of a file that another program wrote.
+fn adopted(slice: &FileSlice, file: &AdoptedFile) -> Result<Adopted> {
+    // Each word says something else of the footer, or of where its AAD prefix comes from.
+    if slice.clear || !slice.aad_prefix.is_empty() {
+        return exec_err!("a slice says of an adopted file what only our own have");
+    }
+    let key = |key: &DataKey| {
+        Ok(AdoptedKey {
+            column: key.column,
+            metadata: Digest::try_from(key.metadata_sha256.as_ref()).map_err(external)?,
+            wrapped: key.wrapped.clone(),
+        })
+    };
+    Ok(Adopted {
+        clear_footer: file.clear_footer,
+        keys: file.keys.iter().map(key).collect::<Result<_>>()?,
+    })
+}
+
 /// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs for a missing column.
-/// Of a plain file those may be cast that Spark reads as the declared ones, all of whose values fit them.
-pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_plain: bool) -> Result<()> {
+/// Of a file that another program wrote those may be cast that Spark reads as the declared ones, all of whose values fit them.
+pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_others: bool) -> Result<()> {
     let file = metadata.file_metadata();
-    let found = if of_plain {
+    let found = if of_others {
         plain::arrow_schema(metadata).map_err(external)?
     } else {
         parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?
@@ -150,7 +176,7 @@ pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_plain:
         match (same_name.next(), same_name.next()) {
             (Some(field), None) if field.data_type() == wanted.data_type() => {}
             (Some(field), None)
-                if of_plain
+                if of_others
                     && plain::reads_as(
                         field.data_type(),
                         wanted.data_type(),

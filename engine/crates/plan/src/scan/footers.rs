@@ -35,6 +35,14 @@ impl Pin {
         }
         .map_err(external)
     }
+
+    /// Whether another program wrote the file.
+    fn is_by_others(&self) -> bool {
+        match self {
+            Self::Sealed(pin) => pin.adopted.is_some(),
+            Self::Plain(_) => true,
+        }
+    }
 }
 
 /// The checks depend on the columns that are read and on the keys that were held.
@@ -76,7 +84,7 @@ impl FooterCache {
             Pin::Plain(pin) => plain::open_footer(bytes, pin),
         }
         .map_err(external)?;
-        check_types(opened.metadata(), schema, matches!(pin, Pin::Plain(_)))?;
+        check_types(opened.metadata(), schema, pin.is_by_others())?;
         let footer = Arc::new(Footer(opened));
         self.0.lock().insert(key(pin, schema, keys), Arc::clone(&footer));
         Ok(footer)

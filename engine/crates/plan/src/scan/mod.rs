@@ -122,7 +122,7 @@ async fn open(
     options.global.pushdown_filters = prunes;
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
-    // Only unverified inputs have INT96: instants, which Spark holds in microseconds.
+    // Only files of other programs have INT96: instants, which Spark holds in microseconds.
     options.global.coerce_int96 = Some("us".to_owned());
     options.global.coerce_int96_tz = Some("UTC".to_owned());
     // The index of a column is sealed with the column's key, and the reader loads all columns' or none. Where columns lie

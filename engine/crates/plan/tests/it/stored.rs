@@ -113,6 +113,7 @@ impl Table {
             clear: true,
             clear_columns: clear_columns.collect(),
             plain: false,
+            adopted: None,
         }
     }
 

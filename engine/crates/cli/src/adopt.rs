@@ -1,0 +1,74 @@
+//! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this home, become a table as they are.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use coffer_audit::{Event, TableUse};
+use coffer_keys::{FileKeys, Policy};
+use coffer_table::{AdoptAs, Adoption};
+use serde_json::json;
+
+use crate::{args::Adopt, audit, failure::Failure, output, site::Site};
+
+pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
+    let started = Instant::now();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => name_of(&args.path)?,
+    };
+    let home = site.home()?;
+    let policy = site.policy()?;
+    let vault = Arc::new(site.vault(&policy)?);
+    let found = Adoption::look(&args.path, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
+    let event = Event::granted("adopt").table(TableUse {
+        name: name.clone(),
+        columns: found.columns().map(str::to_owned).collect(),
+        write: true,
+        ..TableUse::default()
+    });
+    audit::note(site, vault.keyring(), event)?;
+    let bar = output::progress(found.bytes(), "checking", true);
+    let table = AdoptAs {
+        name: &name,
+        master: args.master.as_deref(),
+    };
+    let adopted = found.publish((&home, &vault, &policy), &table, |size| bar.inc(size));
+    bar.finish_and_clear();
+    let sealed = adopted?;
+    let manifest = sealed.manifest();
+    Policy::record_table(&home.policy(), &name, manifest.table, sealed.folder(), sealed.master()).map_err(|error| {
+        eprintln!("warning: `{name}` is adopted, but the policy could not be given its entry");
+        Failure::from(error)
+    })?;
+    if args.json {
+        output::json(&json!({
+            "name": name,
+            "table": manifest.table.to_string(),
+            "version": manifest.version,
+            "path": sealed.folder(),
+            "master": sealed.master(),
+            "rows": manifest.rows(),
+            "bytes": manifest.bytes(),
+            "files": manifest.files.len(),
+            "columns": manifest.columns.len(),
+            "seconds": started.elapsed().as_secs_f64(),
+        }));
+    } else {
+        println!(
+            "adopted `{name}`: {} rows, {} columns, {} files, {}",
+            manifest.rows(),
+            manifest.columns.len(),
+            manifest.files.len(),
+            output::size(manifest.bytes())
+        );
+    }
+    eprintln!(
+        "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."
+    );
+    Ok(())
+}
+
+fn name_of(path: &Path) -> Result<String, Failure> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.map(str::to_owned)
+        .ok_or_else(|| Failure::usage("PATH has no name to take for the table").hint("name it with --name"))
+}

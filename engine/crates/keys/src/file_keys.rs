@@ -1,0 +1,275 @@
+//! Keys of Parquet files that other programs write, wrapped by our masters: what stands behind the KMS clients for PyArrow and
+//! parquet-java.
+//!
+//! Such a program hands over a key of 16, 24 or 32 bytes (a data key, or with double wrapping a key that wraps data keys) and a
+//! master's name, and keeps the text that comes back in the file's key metadata. A master wraps only 32-byte secrets, and may be a server
+//! far away. So one secret is drawn and wrapped for each master, and seals all keys that one run wraps; opening them asks the
+//! master once for each such secret.
+//!
+//! ```text
+//! base64( magic "CFPK" ‖ id 16 ‖ wrapped secret (length u32 LE, bytes) ‖ blob )
+//! ```
+//! The blob is sealed under the secret for the label "parquet key", the id and the master's name: a key that is said to be another
+//! master's does not open.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use coffer_sealing::{DerivationKey, Secret, fill_random, open_blob, seal_blob};
+use zeroize::Zeroizing;
+
+use crate::{
+    MasterError, Vault, WrappedKey,
+    codec::{Malformed, Reader, Writer},
+};
+
+const MAGIC: &[u8; 4] = b"CFPK";
+const LABEL: &str = "parquet key";
+/// Characters of a wrapped key at most: an AWS KMS's wrapped data key is shorter than 6,144 bytes.
+const MAX_TEXT: usize = 16 << 10;
+
+/// The secret that seals the keys of one program's run: 128 random bits, not secret.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ParquetKeyId([u8; 16]);
+
+impl ParquetKeyId {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for ParquetKeyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl std::fmt::Debug for ParquetKeyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ParquetKeyId({self})")
+    }
+}
+
+/// Why a Parquet file's key is not wrapped or unwrapped. `master` is the name that the file gives.
+#[derive(Debug, thiserror::Error)]
+pub enum FileKeyError {
+    /// The master refused.
+    #[error(transparent)]
+    Master(#[from] MasterError),
+    /// The text is not what this module makes.
+    #[error(
+        "a key of a Parquet file says that the master {master:?} wrapped it, but not in the way of Coffer's masters"
+    )]
+    NotOurs {
+        /// As the file names it.
+        master: String,
+    },
+    /// It was altered, or wrapped by another master.
+    #[error("a key of a Parquet file was altered, or another master than {master:?} wrapped it")]
+    Altered {
+        /// As the file names it.
+        master: String,
+    },
+    /// No AES key.
+    #[error("a key to be wrapped has {0} bytes; AES keys have 16, 24 or 32")]
+    Length(usize),
+    /// Random source or crypto library failed.
+    #[error(transparent)]
+    Sealing(#[from] coffer_sealing::Error),
+}
+
+impl FileKeyError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Master(error) => return error.hint(),
+            Self::NotOurs { .. } => {
+                "only files whose writer used Coffer's KMS client (docs/guides/interoperation.md) have keys that open here"
+            }
+            Self::Altered { .. } => "was the file written with this home's masters, and under that name?",
+            Self::Length(_) => return None,
+            Self::Sealing(error) => return error.hint(),
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// Wraps and unwraps such keys for the life of one program.
+pub struct FileKeys {
+    vault: Arc<Vault>,
+    /// By the master's name: what wraps.
+    wrapping: Mutex<HashMap<String, Envelope>>,
+    /// By the master's name and the envelope's bytes: what was opened.
+    opened: Mutex<HashMap<(String, Vec<u8>), DerivationKey>>,
+}
+
+#[derive(Clone)]
+struct Envelope {
+    id: ParquetKeyId,
+    wrapped: Vec<u8>,
+    root: DerivationKey,
+}
+
+impl FileKeys {
+    /// By the masters of this vault.
+    pub fn new(vault: Arc<Vault>) -> Self {
+        Self {
+            vault,
+            wrapping: Mutex::default(),
+            opened: Mutex::default(),
+        }
+    }
+
+    /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy.
+    pub fn wrap(&self, master: &str, key: &[u8]) -> Result<String, FileKeyError> {
+        if !matches!(key.len(), 16 | 24 | 32) {
+            return Err(FileKeyError::Length(key.len()));
+        }
+        let envelope = self.envelope(master)?;
+        let blob = seal_blob(&envelope.root, LABEL, &[envelope.id.as_bytes(), master.as_bytes()], key)?;
+        let mut writer = Writer::with_capacity(64 + envelope.wrapped.len() + blob.len());
+        writer
+            .raw(MAGIC)
+            .raw(envelope.id.as_bytes())
+            .string(&envelope.wrapped)
+            .raw(&blob);
+        Ok(BASE64.encode(writer.finish().as_slice()))
+    }
+
+    /// The key that [`FileKeys::wrap`] wrapped, in this run or another.
+    pub fn unwrap(&self, master: &str, wrapped: &str) -> Result<Zeroizing<Vec<u8>>, FileKeyError> {
+        let not_ours = || FileKeyError::NotOurs {
+            master: master.to_owned(),
+        };
+        if wrapped.len() > MAX_TEXT {
+            return Err(not_ours());
+        }
+        let bytes = BASE64.decode(wrapped).map_err(|_| not_ours())?;
+        let (id, envelope, blob) = parse(&bytes).map_err(|_| not_ours())?;
+        let root = self.root(master, id, envelope)?;
+        let altered = |_| FileKeyError::Altered {
+            master: master.to_owned(),
+        };
+        let key = open_blob(&root, LABEL, &[id.as_bytes(), master.as_bytes()], blob).map_err(altered)?;
+        Ok(Zeroizing::new(key))
+    }
+
+    fn envelope(&self, master: &str) -> Result<Envelope, FileKeyError> {
+        let mut wrapping = lock(&self.wrapping);
+        if let Some(envelope) = wrapping.get(master) {
+            return Ok(envelope.clone());
+        }
+        let mut id = [0; 16];
+        fill_random(&mut id)?;
+        let id = ParquetKeyId(id);
+        let secret = Secret::generate()?;
+        let envelope = Envelope {
+            id,
+            wrapped: self.vault.wrap_parquet(master, id, &secret)?.bytes,
+            root: DerivationKey::new(LABEL, &secret),
+        };
+        wrapping.insert(master.to_owned(), envelope.clone());
+        Ok(envelope)
+    }
+
+    fn root(&self, master: &str, id: ParquetKeyId, wrapped: &[u8]) -> Result<DerivationKey, FileKeyError> {
+        let name = (master.to_owned(), [id.as_bytes(), wrapped].concat());
+        if let Some(root) = lock(&self.opened).get(&name) {
+            return Ok(root.clone());
+        }
+        let wrapped = WrappedKey {
+            master: master.to_owned(),
+            bytes: wrapped.to_vec(),
+        };
+        let secret = self.vault.unwrap_parquet(id, &wrapped)?;
+        let root = DerivationKey::new(LABEL, &secret);
+        lock(&self.opened).insert(name, root.clone());
+        Ok(root)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<(ParquetKeyId, &[u8], &[u8]), Malformed> {
+    let mut reader = Reader::new(bytes);
+    if reader.array::<4>()? != *MAGIC {
+        return Err(Malformed);
+    }
+    Ok((ParquetKeyId(reader.array()?), reader.string()?, reader.rest()))
+}
+
+/// Only whole entries are ever put in, so what a panic left behind is sound.
+fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Keyring, Passphrase};
+
+    fn vault(folder: &tempfile::TempDir, name: &str) -> Arc<Vault> {
+        let passphrase = Passphrase::new("correct horse").unwrap();
+        Arc::new(Vault::from(
+            Keyring::create(&folder.path().join(name), &passphrase).unwrap(),
+        ))
+    }
+
+    #[test]
+    fn keys_go_round_by_their_master_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let (vault, other) = (vault(&folder, "a"), vault(&folder, "b"));
+        vault.keyring().add_master("second").unwrap();
+        let (first, second) = ("main", "second");
+        let keys = FileKeys::new(vault.clone());
+        for length in [16, 24, 32] {
+            let wrapped = keys.wrap(first, &vec![7; length]).unwrap();
+            assert_eq!(
+                *FileKeys::new(vault.clone()).unwrap(first, &wrapped).unwrap(),
+                vec![7; length]
+            );
+            // The name is part of what is sealed, though the keyring finds the master by the envelope.
+            assert!(matches!(
+                keys.unwrap(second, &wrapped),
+                Err(FileKeyError::Altered { .. })
+            ));
+            assert!(FileKeys::new(other.clone()).unwrap(first, &wrapped).is_err());
+        }
+        assert_ne!(keys.wrap(first, &[7; 16]).unwrap(), keys.wrap(first, &[7; 16]).unwrap());
+        assert!(matches!(keys.wrap(first, &[7; 15]), Err(FileKeyError::Length(15))));
+        assert!(matches!(keys.wrap("none", &[7; 16]), Err(FileKeyError::Master(_))));
+    }
+
+    #[test]
+    fn every_altered_byte_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(&folder, "a");
+        let wrapped = BASE64
+            .decode(FileKeys::new(vault.clone()).wrap("main", &[7; 16]).unwrap())
+            .unwrap();
+        for at in 0..wrapped.len() {
+            let mut altered = wrapped.clone();
+            altered[at] ^= 1;
+            let opened = FileKeys::new(vault.clone()).unwrap("main", &BASE64.encode(&altered));
+            assert!(opened.is_err(), "byte {at}");
+        }
+        for cut in [0, 4, 20, 24, wrapped.len() - 1] {
+            let opened = FileKeys::new(vault.clone()).unwrap("main", &BASE64.encode(&wrapped[..cut]));
+            assert!(opened.is_err(), "cut to {cut}");
+        }
+    }
+
+    #[test]
+    fn keys_outlive_a_rotation_of_their_master() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(&folder, "a");
+        let wrapped = FileKeys::new(vault.clone()).wrap("main", &[7; 16]).unwrap();
+        vault.keyring().rotate("main").unwrap();
+        assert_eq!(
+            *FileKeys::new(vault.clone()).unwrap("main", &wrapped).unwrap(),
+            vec![7; 16]
+        );
+    }
+}

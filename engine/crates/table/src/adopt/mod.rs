@@ -1,0 +1,125 @@
+//! Adopting: files that PyArrow or Spark encrypted under the owner's masters become a table, and stay as they are.
+//!
+//! What adoption vouches for: that every file was encrypted whole by one who had the masters' leave, that every page of it is authentic
+//! under its keys, and from then on that these are the files. Whether files were missing, old or swapped for others of the same
+//! masters before, nobody can tell: nothing pinned them.
+
+mod error;
+mod look;
+
+use std::{path::Path, sync::Arc};
+
+use coffer_keys::{Home, KekSet, Policy, TablePolicy, Vault};
+
+pub use error::AdoptError;
+pub use look::Adoption;
+use look::{ForeignFile, in_file};
+
+use crate::{
+    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, is_absent, write::rules,
+};
+
+const TEE: &str = "tee";
+
+/// How a table is made of an [`Adoption`].
+pub struct AdoptAs<'a> {
+    /// Its name in policy and register.
+    pub name: &'a str,
+    /// What wraps its key; none: as the policy has it.
+    pub master: Option<&'a str>,
+}
+
+impl Adoption {
+    /// Makes the table: its key, its files' keys under it, and, after every page was opened, its first version. `step` is called
+    /// after each file with its size. Where it fails nothing is registered, and the files are as they were.
+    pub fn publish(
+        self,
+        (home, vault, policy): (&Home, &Vault, &Policy),
+        table: &AdoptAs<'_>,
+        mut step: impl FnMut(u64),
+    ) -> Result<VerifiedManifest, Error> {
+        if !is_absent(home, vault.keyring(), policy, &self.folder)? {
+            return Err(AdoptError::Known.into());
+        }
+        let rules = rules(policy, table.name);
+        for (name, _, _) in &self.columns {
+            let wanted = rules.column(name).text();
+            if wanted != TEE {
+                let column = name.clone();
+                return Err(AdoptError::Protection { column, wanted }.into());
+            }
+        }
+        let master = master(policy, &rules, &self.folder, table.master)?;
+        let columns = NewColumns {
+            columns: self.columns,
+            ..NewColumns::default()
+        };
+        let write = TableWrite::adopt(home, vault, policy, (table.name, &master), &self.folder, columns)?;
+        let pins = self
+            .files
+            .into_iter()
+            .map(|file| {
+                let pin = pinned(&write, file)?;
+                read_through(&write, &pin).map_err(|error| in_file(&pin.path, error))?;
+                step(pin.size);
+                Ok(pin)
+            })
+            .collect::<Result<Vec<_>, Error>>();
+        match pins {
+            Ok(pins) => write.publish(pins),
+            Err(error) => {
+                // The first failure is what counts; what is left in the register, `verify --clean` removes.
+                let _ = write.abandon();
+                Err(error)
+            }
+        }
+    }
+}
+
+fn master(policy: &Policy, rules: &TablePolicy, folder: &Path, given: Option<&str>) -> Result<String, Error> {
+    let by_policy = policy.master_at(rules, folder)?;
+    let bound = rules.own_master().is_some() || policy.zone_of(folder).is_some();
+    match given {
+        Some(given) if bound && given != by_policy => Err(AdoptError::Master {
+            given: given.to_owned(),
+            wanted: by_policy,
+        }
+        .into()),
+        Some(given) => Ok(given.to_owned()),
+        None => Ok(by_policy),
+    }
+}
+
+/// The file with its data keys under the table's KEKs.
+fn pinned(write: &TableWrite, file: ForeignFile) -> Result<FilePin, Error> {
+    let mut keys = Vec::with_capacity(file.keys.len());
+    for key in file.keys {
+        let column = match key.column {
+            Some(at) => write.columns().get(at).map_or(0, |column| column.id),
+            None => 0,
+        };
+        let mut adopted = AdoptedKey {
+            column,
+            metadata: key.metadata,
+            wrapped: String::new(),
+        };
+        adopted.wrapped = write.keks().get(&adopted.kek(write.table()))?.wrap(&key.dek)?;
+        keys.push(adopted);
+    }
+    Ok(FilePin {
+        adopted: Some(Adopted {
+            clear_footer: file.clear_footer,
+            keys,
+        }),
+        ..file.pin
+    })
+}
+
+/// Opens every page with the keys that engines will get.
+fn read_through(write: &TableWrite, pin: &FilePin) -> Result<(), Error> {
+    let keks: &Arc<KekSet> = write.keks();
+    for batch in FileReader::of_adopted(write, pin, keks)? {
+        batch?;
+    }
+    Ok(())
+}

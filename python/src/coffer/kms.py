@@ -1,0 +1,119 @@
+"""PyArrow's Parquet encryption under Coffer's masters.
+
+    factory = coffer.kms.crypto_factory(home="~/.coffer", passphrase_file="passphrase")
+    config = pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True, data_key_length_bits=256)
+    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), config)
+    pq.write_table(table, "sales/part-0.parquet", encryption_properties=properties)
+
+Names of keys are names of masters, as `coffer keys list` shows them. `coffer adopt sales` then makes a sealed table of such
+files, as they are. With the same factory PyArrow reads the files of sealed tables of this home, and those that Spark wrote
+under its masters.
+
+Wrapping and unwrapping is done by a process of its own (`coffer kms`), which has the keyring. PyArrow itself gets the data
+keys of the files that it reads and writes, and encrypts and decrypts with them: use it where rows may be seen in the clear.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import threading
+import weakref
+from pathlib import Path
+
+import pyarrow.parquet.encryption as pe
+
+from coffer._find import find_binary
+
+
+class KmsError(RuntimeError):
+    """A key cannot be wrapped or unwrapped; the message says why, and has a hint."""
+
+
+class CofferKmsClient(pe.KmsClient):
+    """Has `coffer kms` wrap and unwrap each key. What PyArrow calls a master key is a master of the home."""
+
+    def __init__(self, program: KmsProgram) -> None:
+        super().__init__()
+        self._program = program
+
+    def wrap_key(self, key_bytes: bytes, master_key_identifier: str) -> str:
+        request = {"master": master_key_identifier, "wrap": base64.b64encode(key_bytes).decode()}
+        return self._program.ask(request, "wrapped")
+
+    def unwrap_key(self, wrapped_key: str | bytes, master_key_identifier: str) -> bytes:
+        wrapped = wrapped_key.decode() if isinstance(wrapped_key, bytes) else wrapped_key
+        request = {"master": master_key_identifier, "unwrap": wrapped}
+        return base64.b64decode(self._program.ask(request, "key"), validate=True)
+
+
+class KmsProgram:
+    """One `coffer kms` process, started when it is first needed, and ended with this object.
+
+    The passphrase comes from `passphrase_file`, else from the environment variable `COFFER_PASSPHRASE`: nobody is asked.
+    """
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        passphrase_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._command = [str(find_binary("coffer")), "kms"]
+        if home is not None:
+            self._command += ["--home", str(Path(home).expanduser())]
+        if passphrase_file is not None:
+            self._command += ["--passphrase-file", str(Path(passphrase_file).expanduser())]
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, request: dict[str, str], answer: str) -> str:
+        """The field `answer` of what the program answers. Raises KmsError."""
+        with self._lock:
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+                weakref.finalize(self, _end, self._process)
+            line = _exchange(self._process, json.dumps(request))
+            if not line.endswith("\n"):
+                said = _end(self._process)
+                self._process = None
+                raise KmsError(f"coffer kms ended before it answered:\n{said}")
+        fields = json.loads(line)
+        if answer not in fields:
+            hint = f"\nhint: {fields['hint']}" if fields.get("hint") else ""
+            raise KmsError(f"{fields.get('error', 'coffer kms answered what is no answer')}{hint}")
+        return fields[answer]
+
+
+def crypto_factory(
+    home: str | os.PathLike[str] | None = None,
+    passphrase_file: str | os.PathLike[str] | None = None,
+) -> pe.CryptoFactory:
+    """PyArrow's factory of encryption and decryption properties, over the masters and tables of a home."""
+    program = KmsProgram(home, passphrase_file)
+    return pe.CryptoFactory(lambda _config: CofferKmsClient(program))
+
+
+def _exchange(process: subprocess.Popen[str], line: str) -> str:
+    if process.stdin is None or process.stdout is None:
+        raise KmsError("coffer kms has no pipes")
+    try:
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+    except BrokenPipeError:
+        return ""
+
+
+def _end(process: subprocess.Popen[str]) -> str:
+    """Ends the program by the end of its input, and gives what it said."""
+    try:
+        return process.communicate(timeout=10)[1].strip()
+    except (BrokenPipeError, ValueError):
+        return ""
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[1].strip()

@@ -296,9 +296,13 @@ mod tests {
             ("a column's id", |all| all[1].id = 2),
             ("of no column", |all| all[1].column = 9),
             ("the file of a column", |all| all[3].column = 1),
-            ("no file", |all| drop(all.remove(3))),
+            ("no file", |all| {
+                all.remove(3);
+            }),
             ("two rows", |all| all.push(stored(7, 0, "row"))),
-            ("a column that is nowhere", |all| drop(all.remove(2))),
+            ("a column that is nowhere", |all| {
+                all.remove(2);
+            }),
             ("a column of prefixes", |all| {
                 all[2].form = Form::Ope;
                 all[2].prefix = Some(4);

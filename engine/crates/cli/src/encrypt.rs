@@ -3,11 +3,7 @@
 
 use std::{
     path::Path,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
+    sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
 
@@ -23,8 +19,8 @@ use serde_json::json;
 use crate::{
     args::Encrypt,
     audit,
-    failure::{Exit, Failure},
-    output,
+    failure::Failure,
+    output, pieces,
     site::{Site, target},
     source::Source,
 };
@@ -34,10 +30,7 @@ const FILE_UNITS: usize = 8;
 
 pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let started = Instant::now();
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = pieces::threads(args.threads);
     let home = site.home()?;
     let policy = site.policy()?;
     let vault = site.vault(&policy)?;
@@ -227,35 +220,11 @@ fn write(
     let units = source.units();
     let block = units.div_ceil(threads.max(1)).clamp(1, FILE_UNITS);
     let blocks = units.div_ceil(block);
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let done: Mutex<Vec<(usize, WrittenFile)>> = Mutex::new(Vec::new());
-    let work = || -> Result<(), Failure> {
-        while !failed.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= blocks {
-                break;
-            }
-            let first = at.saturating_mul(block);
-            let last = first.saturating_add(block).min(units);
-            if let Some(file) = write_file(source, writer, first..last, &failed, bar)? {
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((at, file));
-            }
-        }
-        Ok(())
-    };
-    let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(blocks.max(1))).map(|_| scope.spawn(work)).collect();
-        let results = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(Failure::new(Exit::Check, "a thread of coffer gave up on the data")))
-        });
-        results.fold(Ok(()), Result::and)
-    })?;
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, file)| file).collect())
+    pieces::each(blocks, threads, |at, failed| {
+        let first = at.saturating_mul(block);
+        let last = first.saturating_add(block).min(units);
+        write_file(source, writer, first..last, failed, bar)
+    })
 }
 
 /// None if another thread failed meanwhile.

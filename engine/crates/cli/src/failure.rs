@@ -86,6 +86,7 @@ impl From<TableError> for Failure {
             TableError::Adopt(error) => exit_of_adoption(error),
             TableError::Keyring(_)
             | TableError::Master(_)
+            | TableError::Key { .. }
             | TableError::Kek(_)
             | TableError::FileKey(_)
             | TableError::KekMissing(_)

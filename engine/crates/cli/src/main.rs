@@ -28,6 +28,7 @@ mod inspect;
 mod keys;
 mod kms;
 mod output;
+mod pieces;
 mod policy;
 mod reference;
 mod site;

@@ -1,91 +1,23 @@
 //! The program as people and scripts meet it: round trips, exit codes, words. `COFFER_REGENERATE=1` rewrites the golden
 //! files and `docs/reference/cli.md`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::Arc,
-};
+mod common;
+
+use std::{fs, path::Path, sync::Arc};
 
 use arrow::array::*;
-use parquet::arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder};
+use common::Owner;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-struct Owner {
-    folder: tempfile::TempDir,
-}
-
-impl Owner {
-    fn new() -> Self {
-        let owner = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        owner.ok(&["init"]);
-        owner
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
-        command
-            .current_dir(self.folder.path())
-            .env_clear()
-            .env("COFFER_HOME", self.path("home"))
-            .env("COFFER_PASSPHRASE", "correct horse")
-            .stdin(std::process::Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command().args(arguments).output().unwrap()
-    }
-
-    fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, arguments: &[&str]) -> serde_json::Value {
-        serde_json::from_str(&self.ok(arguments)).unwrap()
-    }
-
-    /// stderr of a command that must fail so; nothing may be on stdout before it.
-    fn fails(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let words = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
-        assert!(words.contains("error: "), "{words}");
-        words
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    /// A Parquet file of so many rows in small row groups.
-    fn rows(&self, name: &str, rows: i64) -> RecordBatch {
-        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
-        let texts: ArrayRef = Arc::new(StringArray::from_iter(
-            (0..rows).map(|row| (row % 3 != 0).then(|| format!("v{}", row * 7919 % 1000))),
-        ));
-        let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("text", texts, true)]).unwrap();
-        let properties = parquet::file::properties::WriterProperties::builder()
-            .set_max_row_group_row_count(Some(50_000))
-            .build();
-        let file = fs::File::create(self.path(name)).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
-        batch
-    }
+/// A Parquet file of so many rows in small row groups.
+fn rows(owner: &Owner, name: &str, rows: i64) -> RecordBatch {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter(
+        (0..rows).map(|row| (row % 3 != 0).then(|| format!("v{}", row * 7919 % 1000))),
+    ));
+    let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("text", texts, true)]).unwrap();
+    owner.parquet(name, &batch, 50_000);
+    batch
 }
 
 fn read(path: &Path) -> RecordBatch {
@@ -115,9 +47,9 @@ fn golden(owner: &Owner, name: &str, text: &str) {
 #[test]
 fn parquet_goes_round_in_order_with_many_threads() {
     let owner = Owner::new();
-    let batch = owner.rows("in.parquet", 300_000);
+    let batch = rows(&owner, "in.parquet", 300_000);
     owner.ok(&["encrypt", "in.parquet", "sealed", "--threads", "3"]);
-    let shown = owner.json(&["inspect", "--json", "sealed"]);
+    let shown = owner.json(&["inspect", "sealed"]);
     assert_eq!(shown["rows"], 300_000);
     assert!(shown["files"].as_array().unwrap().len() > 1);
     assert_eq!(shown["columns"][1]["protection"], "tee");
@@ -147,7 +79,7 @@ fn csv_inferred_declared_and_refused() {
     let words = owner.fails(2, &["encrypt", "a.csv", "sealed"]);
     assert!(words.contains("--no-header"), "{words}");
     owner.ok(&["encrypt", "a.csv", "sealed", "--header"]);
-    let shown = owner.json(&["inspect", "--json", "sealed"]);
+    let shown = owner.json(&["inspect", "sealed"]);
     let types: Vec<_> = shown["columns"]
         .as_array()
         .unwrap()
@@ -203,16 +135,13 @@ fn sources_that_cannot_be_held_are_refused_by_name() {
         Some([Some(1)]),
     ]));
     let batch = RecordBatch::try_from_iter([("tags", list)]).unwrap();
-    let mut writer =
-        ArrowWriter::try_new(fs::File::create(owner.path("n.parquet")).unwrap(), batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    owner.parquet("n.parquet", &batch, 1);
     golden(
         &owner,
         "nested.txt",
         &owner.fails(1, &["encrypt", "n.parquet", "sealed"]),
     );
-    owner.rows("in.parquet", 10);
+    rows(&owner, "in.parquet", 10);
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     owner.write(
         "home/policy.toml",
@@ -252,9 +181,9 @@ fn columns_of_several_protections_go_round() {
         id = { protection = [\"ope\", \"ashe\"], domain = [0, 1000000], rows = 1e9 }\n\
         text = { protection = [\"tee\", \"det\"], link = \"words\" }\n";
     owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
-    let batch = owner.rows("in.parquet", 120_000);
+    let batch = rows(&owner, "in.parquet", 120_000);
     owner.ok(&["encrypt", "in.parquet", "sealed", "--threads", "2"]);
-    let shown = owner.json(&["inspect", "--json", "sealed"]);
+    let shown = owner.json(&["inspect", "sealed"]);
     assert_eq!(shown["columns"][0]["protection"], "ope+ashe");
     assert_eq!(shown["columns"][0]["kek_id"], serde_json::Value::Null);
     let forms: Vec<&str> = shown["stored"]
@@ -276,17 +205,18 @@ fn columns_of_several_protections_go_round() {
         words.split_whitespace().collect::<Vec<_>>(),
         ["words", "main", "1", link]
     );
-    assert_eq!(owner.json(&["keys", "list", "--json"])["links"][0]["name"], "words");
+    assert_eq!(owner.json(&["keys", "list"])["links"][0]["name"], "words");
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
     assert_eq!(read(&owner.path("out.parquet")), batch);
     assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
-    let keks = owner.json(&["keys", "export-keks", "--table", "sealed"]);
+    let keks =
+        serde_json::from_str::<serde_json::Value>(&owner.ok(&["keys", "export-keks", "--table", "sealed"])).unwrap();
     assert_eq!(keks["keks"].as_object().unwrap().len(), 2);
     // Another table of the link, later.
     let columns = "[tables.other.columns]\ntext = { protection = \"det\", link = \"words\" }\n";
     owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
     owner.ok(&["encrypt", "in.parquet", "other", "--shuffle-rows"]);
-    let other = owner.json(&["inspect", "--json", "other"]);
+    let other = owner.json(&["inspect", "other"]);
     assert_eq!(other["stored"][1]["link"], link);
 }
 
@@ -298,10 +228,10 @@ fn rows_are_appended_to_any_protections() {
         id = { protection = [\"ope\", \"ashe\", \"std\"], domain = [0, 1000000], rows = 3000 }\n\
         text = { protection = \"det\", link = \"words\" }\n";
     owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
-    let batch = owner.rows("in.parquet", 1000);
+    let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
-    let said = owner.json(&["encrypt", "in.parquet", "sealed", "--append", "--json"]);
+    let said = owner.json(&["encrypt", "in.parquet", "sealed", "--append"]);
     assert_eq!((said["version"].as_u64(), said["rows"].as_u64()), (Some(2), Some(2000)));
     owner.ok(&["encrypt", "in.parquet", "./sealed", "--append"]);
     assert_eq!(fs::read_to_string(owner.path("home/policy.toml")).unwrap(), before);
@@ -320,16 +250,16 @@ fn rows_are_appended_to_any_protections() {
         "{words}"
     );
     owner.fails(2, &["encrypt", "in.parquet", "nowhere", "--append"]);
-    assert_eq!(owner.json(&["inspect", "--json", "sealed"])["version"], 3);
+    assert_eq!(owner.json(&["inspect", "sealed"])["version"], 3);
 }
 
 #[test]
 fn failures_say_what_and_what_to_do() {
     let owner = Owner::new();
-    owner.rows("in.parquet", 1000);
+    rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let wrong = owner
-        .command()
+        .command("home")
         .env("COFFER_PASSPHRASE", "wrong")
         .args(["verify", "sealed"])
         .output()
@@ -341,7 +271,7 @@ fn failures_say_what_and_what_to_do() {
         &String::from_utf8(wrong.stderr).unwrap(),
     );
     let none = owner
-        .command()
+        .command("home")
         .env_remove("COFFER_PASSPHRASE")
         .args(["verify", "sealed"])
         .output()
@@ -382,10 +312,10 @@ fn failures_say_what_and_what_to_do() {
 #[test]
 fn without_a_key_only_what_needs_none() {
     let owner = Owner::new();
-    owner.rows("in.parquet", 1000);
+    rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let output = owner
-        .command()
+        .command("home")
         .env_remove("COFFER_PASSPHRASE")
         .args(["inspect", "--json", "sealed"])
         .output()
@@ -401,9 +331,9 @@ fn without_a_key_only_what_needs_none() {
 #[test]
 fn killed_while_encrypting() {
     let owner = Owner::new();
-    owner.rows("in.parquet", 3_000_000);
+    rows(&owner, "in.parquet", 3_000_000);
     let mut child = owner
-        .command()
+        .command("home")
         .args(["encrypt", "in.parquet", "sealed", "--threads", "1"])
         .spawn()
         .unwrap();
@@ -428,7 +358,7 @@ fn killed_while_encrypting() {
 #[test]
 fn keys_exported_passphrase_changed_tables_forgotten() {
     let owner = Owner::new();
-    let batch = owner.rows("in.parquet", 1000);
+    let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     owner.ok(&["keys", "export-keks", "--table", "sealed", "--output", "keks.json"]);
     let part = fs::read_dir(owner.path("sealed"))
@@ -467,7 +397,7 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
     assert!(words.contains("`text`"), "{words}");
 
     owner.ok(&["keys", "create", "second"]);
-    let listed = owner.json(&["keys", "list", "--json"]);
+    let listed = owner.json(&["keys", "list"]);
     assert_eq!(listed["masters"].as_array().unwrap().len(), 2);
     assert_eq!(listed["tables"][0]["version"], 1);
     owner.write("new", "battery staple\n");

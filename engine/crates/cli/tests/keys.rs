@@ -1,115 +1,28 @@
 //! `coffer keys`, as people and scripts meet it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    sync::Arc,
-};
+mod common;
+
+use std::{fs, path::Path, process::Output, sync::Arc};
 
 use arrow::array::*;
-use parquet::arrow::ArrowWriter;
+use common::{Owner, done};
 use serde_json::Value;
 
-struct Owner {
-    folder: tempfile::TempDir,
-}
-
-impl Owner {
-    fn new() -> Self {
-        let owner = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        owner.ok(&["init"]);
-        owner
+/// A small table.
+fn table(owner: &Owner, name: &str) {
+    if !owner.path("in.parquet").exists() {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        owner.parquet("in.parquet", &batch, 1000);
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, home: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
-        command
-            .current_dir(self.folder.path())
-            .env_clear()
-            .env("COFFER_HOME", self.path(home))
-            .env("COFFER_PASSPHRASE", "correct horse")
-            .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command("home").args(arguments).output().unwrap()
-    }
-
-    fn ok(&self, arguments: &[&str]) -> String {
-        done(self.run(arguments), arguments)
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.ok(&[arguments, &["--json"]].concat())).unwrap()
-    }
-
-    fn fails(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let words = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
-        assert!(words.contains("error: "), "{words}");
-        words
-    }
-
-    /// A small table.
-    fn table(&self, name: &str) {
-        if !self.path("in.parquet").exists() {
-            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
-            let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
-            let file = fs::File::create(self.path("in.parquet")).unwrap();
-            let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
-            writer.write(&batch).unwrap();
-            writer.close().unwrap();
-        }
-        self.ok(&["encrypt", "in.parquet", name]);
-    }
-
-    fn policy(&self, more: &str) {
-        let path = self.path("home/policy.toml");
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(path, format!("{text}\n{more}\n")).unwrap();
-    }
-
-    fn files(&self, table: &str) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut files = Vec::new();
-        let mut folders = vec![self.path(table)];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                match path.is_dir() {
-                    true => folders.push(path),
-                    false => files.push((path.clone(), fs::read(path).unwrap())),
-                }
-            }
-        }
-        files.sort();
-        files
-    }
-}
-
-fn done(output: Output, arguments: &[&str]) -> String {
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
+    owner.ok(&["encrypt", "in.parquet", name]);
 }
 
 #[test]
 fn rotated_and_rewrapped_without_touching_a_file() {
     let owner = Owner::new();
-    owner.table("a");
-    owner.table("b");
+    table(&owner, "a");
+    table(&owner, "b");
     let files = owner.files("a");
     assert_eq!(owner.json(&["keys", "rotate", "main"])["version"], "2");
     let moved = owner.json(&["keys", "rewrap", "a"]);
@@ -145,9 +58,9 @@ fn rotated_and_rewrapped_without_touching_a_file() {
 #[test]
 fn disabled_until_enabled_and_verify_says_so() {
     let owner = Owner::new();
-    owner.table("a");
+    table(&owner, "a");
     owner.ok(&["keys", "create", "second"]);
-    owner.table("b");
+    table(&owner, "b");
     owner.ok(&["keys", "rewrap", "b", "--to", "second"]);
     assert_eq!(owner.json(&["keys", "verify"])["ok"], true);
     owner.ok(&["keys", "disable", "second"]);
@@ -156,7 +69,9 @@ fn disabled_until_enabled_and_verify_says_so() {
     assert_eq!(output.status.code(), Some(1));
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
-        shown.contains("ok       a: ") && shown.contains("missing  b: the master key \"second\" is disabled"),
+        shown.contains("ok       a: ")
+            && shown.contains("missing  b: ")
+            && shown.contains("the master key \"second\" is disabled"),
         "{shown}"
     );
     owner.ok(&["keys", "verify", "a"]);
@@ -166,7 +81,7 @@ fn disabled_until_enabled_and_verify_says_so() {
 
     // A table of somebody else, and one whose manifest is gone.
     let stranger = Owner::new();
-    stranger.table("theirs");
+    table(&stranger, "theirs");
     let from = stranger.path("theirs/_coffer");
     fs::create_dir_all(owner.path("theirs/_coffer")).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -187,7 +102,7 @@ fn disabled_until_enabled_and_verify_says_so() {
 #[test]
 fn a_table_needs_its_master_and_really_gives_it_up() {
     let owner = Owner::new();
-    owner.table("a");
+    table(&owner, "a");
     owner.fails(2, &["keys", "destroy", "main", "--yes", "--really", "other"]);
     owner.fails(2, &["keys", "destroy", "main", "--really", "main"]);
     let output = owner.run(&["keys", "destroy", "main", "--yes", "--really", "main"]);
@@ -198,7 +113,7 @@ fn a_table_needs_its_master_and_really_gives_it_up() {
 #[test]
 fn data_is_re_encrypted_under_a_fresh_key() {
     let owner = Owner::new();
-    owner.table("a");
+    table(&owner, "a");
     let keks = owner.ok(&["keys", "export-keks", "--table", "a"]);
     let before = owner.ok(&["decrypt", "a", "-"]);
     let report = owner.json(&["keys", "rewrap", "--data", "a"]);
@@ -222,7 +137,7 @@ fn data_is_re_encrypted_under_a_fresh_key() {
 #[test]
 fn masters_travel_under_a_passphrase() {
     let owner = Owner::new();
-    owner.table("a");
+    table(&owner, "a");
     owner.ok(&["keys", "export", "main", "--output", "main.coffer"]);
     owner.ok(&["keys", "destroy", "main", "--yes", "--really", "main"]);
     owner.fails(3, &["verify", "a"]);
@@ -259,7 +174,7 @@ fn masters_travel_under_a_passphrase() {
 #[test]
 fn a_lost_home_comes_back_from_three_of_five() {
     let owner = Owner::new();
-    owner.table("a");
+    table(&owner, "a");
     let report = owner.json(&["keys", "export", "--shares", "3-of-5", "--output", "shares"]);
     assert_eq!(report["shares"].as_array().unwrap().len(), 5);
     owner.fails(2, &["keys", "export", "--shares", "3-of-5", "--output", "shares"]);
@@ -318,8 +233,8 @@ fn a_zone_gives_its_tables_its_master_and_takes_nothing_plain() {
         "[zones]\npay = {{ path = \"{}\", master = \"payroll\" }}\n[tables.told]\nmaster = \"main\"",
         zone.display()
     ));
-    owner.table("data/pay/staff");
-    owner.table("elsewhere");
+    table(&owner, "data/pay/staff");
+    table(&owner, "elsewhere");
     let listed = owner.json(&["keys", "list"]);
     let masters: Vec<&Value> = listed["tables"]
         .as_array()
@@ -340,64 +255,4 @@ fn a_zone_gives_its_tables_its_master_and_takes_nothing_plain() {
     assert!(words.contains("its zone \"pay\" has \"payroll\""), "{words}");
     owner.fails(4, &["keys", "rewrap", "staff", "--to", "main"]);
     assert!(!Path::new(&zone).join("told").exists());
-}
-
-#[test]
-fn two_programs_rotate_and_rewrap_at_once() {
-    let owner = Owner::new();
-    for name in ["a", "b", "c"] {
-        owner.table(name);
-    }
-    let both: Vec<_> = (0..2)
-        .map(|_| {
-            let script = "coffer keys rotate main && coffer keys rewrap --all && coffer keys rotate main && coffer keys rewrap --all";
-            let coffer = Path::new(env!("CARGO_BIN_EXE_coffer")).parent().unwrap();
-            Command::new("/bin/sh")
-                .args(["-c", script])
-                .env("PATH", coffer)
-                .env("COFFER_HOME", owner.path("home"))
-                .env("COFFER_PASSPHRASE", "correct horse")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap()
-        })
-        .collect();
-    for mut child in both {
-        assert!(child.wait().unwrap().success());
-    }
-    let listed = owner.json(&["keys", "list"]);
-    assert_eq!(listed["masters"][0]["version"], 5);
-    owner.ok(&["keys", "verify"]);
-    owner.ok(&["keys", "rewrap", "--all"]);
-    for table in owner.json(&["keys", "list"])["tables"].as_array().unwrap() {
-        assert_eq!(table["master_version"], "5");
-    }
-}
-
-#[test]
-fn killed_while_rewrapping() {
-    let owner = Owner::new();
-    for name in ["a", "b", "c"] {
-        owner.table(name);
-    }
-    owner.ok(&["keys", "rotate", "main"]);
-    // At any moment: nothing is lost, and the next run does the rest.
-    for wait in [0, 30, 60, 90, 120, 150] {
-        let mut child = owner
-            .command("home")
-            .args(["keys", "rewrap", "--all", "--again"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(wait));
-        let _ = child.kill();
-        child.wait().unwrap();
-        owner.ok(&["keys", "verify"]);
-    }
-    owner.ok(&["keys", "rewrap", "--all"]);
-    for table in owner.json(&["keys", "list"])["tables"].as_array().unwrap() {
-        assert_eq!(table["master_version"], "2");
-    }
 }

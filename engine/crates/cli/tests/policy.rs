@@ -1,54 +1,45 @@
 //! `coffer policy check` as people and scripts meet it: words, exit codes, JSON. `COFFER_REGENERATE=1` rewrites the golden
 //! files.
 
+mod common;
+
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::Arc,
 };
 
 use arrow::array::*;
-use parquet::arrow::ArrowWriter;
+use common::Owner;
 
-struct Owner {
-    folder: tempfile::TempDir,
+struct Checked {
+    owner: Owner,
 }
 
-impl Owner {
+impl Checked {
     /// With these tables in the policy, beside what a new home has.
     fn new(tables: &str) -> Self {
-        let owner = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        owner.run(0, true, &["init"]);
+        let owner = Owner::new();
         owner.policy(tables);
-        owner
+        Self { owner }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.owner.path(name)
     }
 
     fn policy(&self, more: &str) {
-        let path = self.path("home/policy.toml");
-        let policy = fs::read_to_string(&path).unwrap();
-        fs::write(&path, format!("{policy}\n{more}")).unwrap();
+        self.owner.policy(more);
     }
 
     /// stdout and stderr of a command that must end so, the folder's name taken out.
     fn run(&self, code: i32, unlocked: bool, arguments: &[&str]) -> (String, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
-        command
-            .current_dir(self.folder.path())
-            .env_clear()
-            .env("COFFER_HOME", self.path("home"))
-            .stdin(Stdio::null());
-        if unlocked {
-            command.env("COFFER_PASSPHRASE", "correct horse");
+        let mut command = self.owner.command("home");
+        if !unlocked {
+            command.env_remove("COFFER_PASSPHRASE");
         }
         let output = command.args(arguments).output().unwrap();
-        let own = self.folder.path().to_str().unwrap();
+        let own = self.owner.folder.path().to_str().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap().replace(own, "FOLDER");
         let (out, err) = (text(output.stdout), text(output.stderr));
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
@@ -104,10 +95,7 @@ impl Owner {
             ),
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
-        let file = fs::File::create(self.path("employees.parquet")).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
+        self.owner.parquet("employees.parquet", &batch, 1000);
     }
 }
 
@@ -145,7 +133,7 @@ weight = \"ore\"
 
 #[test]
 fn a_policy_alone() {
-    let owner = Owner::new("");
+    let owner = Checked::new("");
     let (out, err) = owner.check(0, false, &[]);
     golden("none.txt", &format!("{out}{err}"));
     owner.policy(EMPLOYEES);
@@ -165,7 +153,7 @@ fn a_policy_alone() {
 
 #[test]
 fn a_sealed_table_says_more() {
-    let owner = Owner::new(EMPLOYEES);
+    let owner = Checked::new(EMPLOYEES);
     owner.employees();
     owner.run(0, true, &["encrypt", "employees.parquet", "employees"]);
     let (out, err) = owner.check(6, true, &["employees"]);
@@ -218,7 +206,7 @@ fn a_sealed_table_says_more() {
 
 #[test]
 fn what_is_known_to_break() {
-    let owner = Owner::new(
+    let owner = Checked::new(
         "\
 [tables.customer.columns]
 c_custkey = \"det\"
@@ -262,7 +250,7 @@ nation_key = [\"tee\", \"det\"]
 
 #[test]
 fn failures_have_codes_of_their_own() {
-    let owner = Owner::new(EMPLOYEES);
+    let owner = Checked::new(EMPLOYEES);
     let (_, err) = owner.check(4, false, &["salaries"]);
     assert!(err.starts_with("error: "), "{err}");
     let (_, err) = owner.check(2, false, &["--accept", "rain"]);

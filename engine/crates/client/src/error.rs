@@ -312,7 +312,7 @@ impl ClientError {
             Self::Keyring(_) => "keyring",
             Self::Policy(_) => "policy",
             Self::Table(coffer_table::Error::Conflict { .. }) => "write_conflict",
-            Self::Table(coffer_table::Error::Master(error)) => error.code(),
+            Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => error.code(),
             Self::Table(_) => "table",
             Self::Unlisted(_) => "unverified_input",
             Self::ChallengeExpired => "challenge_expired",
@@ -400,7 +400,9 @@ impl ClientError {
             Self::Policy(error) => return error.hint().unwrap_or_default(),
             Self::Evidence(error) => return error.hint().unwrap_or_default(),
             Self::Release(error) => return error.hint().unwrap_or_default(),
-            Self::Table(coffer_table::Error::Master(error)) => return error.hint().unwrap_or_default(),
+            Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => {
+                return error.hint().unwrap_or_default();
+            }
             Self::Table(error) => table_hint(error),
             Self::Unlisted(_) => {
                 "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"

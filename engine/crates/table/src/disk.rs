@@ -17,38 +17,56 @@ pub(crate) fn random_hex<const N: usize>() -> Result<String, Error> {
     Ok(hex::encode(bytes))
 }
 
-fn write_temporary(folder: &Path, bytes: &[u8]) -> Result<PathBuf, Error> {
-    let path = folder.join(format!("{TEMPORARY}{}", random_hex::<8>()?));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .map_err(Error::io("create", &path))?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(Error::io("write", &path))?;
-    Ok(path)
-}
+/// A whole file on the disk that is still to get its name. Without one it goes again, also when the disk was full half way.
+pub(crate) struct Staged(PathBuf);
 
-/// Makes `folder/name` with these bytes if there is no such file; durable when it returns.
-pub(crate) fn put_if_absent(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool, Error> {
-    let temporary = write_temporary(folder, bytes)?;
-    let path = folder.join(name);
-    let linked = fs::hard_link(&temporary, &path);
-    fs::remove_file(&temporary).map_err(Error::io("remove", &temporary))?;
-    match linked {
-        Ok(()) => sync_folder(folder).map(|()| true),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Error::io("publish", &path)(error)),
+impl Staged {
+    /// Writes these bytes into a folder; durable but for the name when it returns.
+    pub(crate) fn write(folder: &Path, bytes: &[u8]) -> Result<Self, Error> {
+        let path = folder.join(format!("{TEMPORARY}{}", random_hex::<8>()?));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(Error::io("create", &path))?;
+        let staged = Self(path);
+        file.write_all(bytes)
+            .and_then(|()| file.sync_all())
+            .map_err(Error::io("write", &staged.0))?;
+        Ok(staged)
+    }
+
+    /// Names it so, in its folder, if there is no such file; durable when it returns.
+    pub(crate) fn put_if_absent(self, name: &str) -> Result<bool, Error> {
+        let path = self.0.with_file_name(name);
+        match fs::hard_link(&self.0, &path) {
+            Ok(()) => {
+                let folder = self.folder().to_owned();
+                drop(self);
+                sync_folder(&folder).map(|()| true)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::io("publish", &path)(error)),
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.0.parent().unwrap_or(Path::new("."))
     }
 }
 
-/// Replaces `folder/name` by these bytes; durable when it returns.
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // What cannot be removed now, nobody reads, and `verify --clean` removes.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Replaces the file at `path` by these bytes; durable when it returns.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let temporary = write_temporary(folder, bytes)?;
-    fs::rename(&temporary, path).map_err(Error::io("replace", path))?;
-    sync_folder(folder)
+    let staged = Staged::write(path.parent().unwrap_or(Path::new(".")), bytes)?;
+    fs::rename(&staged.0, path).map_err(Error::io("replace", path))?;
+    sync_folder(staged.folder())
 }
 
 /// Makes names in a folder durable.

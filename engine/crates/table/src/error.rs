@@ -402,6 +402,14 @@ pub enum Error {
     /// A master outside of the keyring refused, or could not be asked.
     #[error(transparent)]
     Master(coffer_keys::MasterError),
+    /// A table's or link's key cannot be had from its master.
+    #[error("the key of {of} cannot be had: {error}")]
+    Key {
+        /// Whose.
+        of: String,
+        /// Why.
+        error: coffer_keys::MasterError,
+    },
     /// The policy refused.
     #[error(transparent)]
     Policy(#[from] coffer_keys::PolicyError),
@@ -463,7 +471,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Error::Keyring(error) => return error.hint(),
-            Error::Master(error) => return error.hint(),
+            Error::Master(error) | Error::Key { error, .. } => return error.hint(),
             Error::Policy(error) => return error.hint(),
             Error::Kek(error) => return error.hint(),
             Error::Adopt(error) => return error.hint(),
@@ -545,6 +553,10 @@ impl Error {
             _ => return None,
         };
         Some(text.to_owned())
+    }
+
+    pub(crate) fn key_of(of: String, error: coffer_keys::MasterError) -> Self {
+        Self::Key { of, error }
     }
 
     pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {

@@ -77,8 +77,9 @@ fn publish_to(
     let manifests = folder.join(MANIFEST_FOLDER);
     fs::create_dir_all(&manifests).map_err(Error::io("create", &manifests))?;
     disk::sync_folder(folder)?;
+    let staged = disk::Staged::write(&manifests, &bytes)?;
     *placing = true;
-    if !disk::put_if_absent(&manifests, &manifest_name(manifest.version), &bytes)? {
+    if !staged.put_if_absent(&manifest_name(manifest.version))? {
         *placing = false;
         return Err(Error::VersionTaken(manifest.version));
     }

@@ -119,7 +119,8 @@ impl TableRecord {
 
     /// The table's key. A master outside of the keyring is asked for it.
     pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<TableKey, Error> {
-        Ok(vault.unwrap(self.id, &self.wrapped())?)
+        let unwrapped = vault.unwrap(self.id, &self.wrapped());
+        unwrapped.map_err(|error| Error::key_of(format!("`{}`", self.name), error))
     }
 }
 
@@ -151,7 +152,8 @@ impl LinkRecord {
 
     /// The link's key. A master outside of the keyring is asked for it.
     pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<LinkKey, Error> {
-        Ok(vault.unwrap_link(self.id, &self.wrapped())?)
+        let unwrapped = vault.unwrap_link(self.id, &self.wrapped());
+        unwrapped.map_err(|error| Error::key_of(format!("the link `{}`", self.name), error))
     }
 }
 

@@ -147,7 +147,11 @@ impl TableWrite {
         let path = folder()?;
         let keks = keks(&key, &columns, &layout.stored)?;
         let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
-        register.insert(vault, record.clone())?;
+        if let Err(error) = register.insert(vault, record.clone()) {
+            // It is empty, or it would not have been taken.
+            let _ = fs::remove_dir(&record.path);
+            return Err(error);
+        }
         Ok(Self {
             register,
             record,

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufWriter, Read, Seek, SeekFrom},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -18,6 +18,7 @@ use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, Encoding},
     encryption::encrypt::FileEncryptionProperties,
+    errors::ParquetError,
     file::{
         metadata::ParquetMetaData,
         properties::{EnabledStatistics, WriterProperties},
@@ -371,7 +372,7 @@ impl FileWriter {
     /// Ends the row group here.
     pub fn end_row_group(&mut self) -> Result<(), Error> {
         self.encode_waiting()?;
-        Ok(self.writer.flush()?)
+        self.writer.flush().map_err(failed(&self.path))
     }
 
     /// Bytes that the unwritten row group takes in memory.
@@ -408,14 +409,15 @@ impl FileWriter {
     fn encode(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.watch.see(batch)?;
         match &self.codec {
-            None => self.writer.write(batch)?,
-            Some(codec) => self.writer.write(&codec.encode(batch, self.aad_prefix, self.rows)?)?,
+            None => self.writer.write(batch),
+            Some(codec) => self.writer.write(&codec.encode(batch, self.aad_prefix, self.rows)?),
         }
+        .map_err(failed(&self.path))?;
         self.rows = self
             .rows
             .saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
         if self.writer.memory_size() > self.options.row_group_bytes {
-            self.writer.flush()?;
+            self.writer.flush().map_err(failed(&self.path))?;
         }
         Ok(())
     }
@@ -445,7 +447,7 @@ impl FileWriter {
     /// The same for one who may give it up yet.
     pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard), Error> {
         self.encode_waiting()?;
-        let metadata = self.writer.finish()?;
+        let metadata = self.writer.finish().map_err(failed(&self.path))?;
         let hashing = self.writer.inner_mut();
         let whole = hashing.digest();
         let buffer = hashing.inner_mut();
@@ -478,6 +480,17 @@ impl FileWriter {
             order: self.watch.finish(),
         };
         Ok((written, self.guard))
+    }
+}
+
+/// What the Parquet writer could not write, a full disk for one, is the file's error and not the format's.
+fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+    move |error| match error {
+        ParquetError::External(inner) => match inner.downcast() {
+            Ok(inner) => Error::io("write", path)(*inner),
+            Err(inner) => ParquetError::External(inner).into(),
+        },
+        error => error.into(),
     }
 }
 

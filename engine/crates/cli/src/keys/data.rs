@@ -1,14 +1,8 @@
 //! `coffer keys rewrap --data`: every row of a table opened and sealed again, file by file, under a fresh key.
 
-use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
-    time::Instant,
-};
+use std::time::Instant;
 
+use coffer_audit::Event;
 use coffer_keys::{KeyContext, Policy};
 use coffer_table::{
     FilePin, FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target, VerifiedManifest,
@@ -18,11 +12,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::{args::Rewrap, rewrap::check_zones};
-use crate::{
-    failure::{Exit, Failure},
-    output,
-    site::Site,
-};
+use crate::{audit, failure::Failure, output, pieces, site::Site};
 
 pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let [name] = args.tables.as_slice() else {
@@ -38,11 +28,12 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
         check_zones(&policy, &[held(record)], to)?;
     }
     let master = args.to.as_deref().unwrap_or(table.master()).to_owned();
+    let event = Event::granted("keys rewrap --data").detail("to", &master);
+    let mut used = audit::used(&table, &[]);
+    used.write = true;
+    audit::note(site, vault.keyring(), event.table(used))?;
     let work = Reencryption::begin(&home, &vault, &policy, &table, &master)?;
-    let threads = match args.threads {
-        Some(threads) => usize::from(threads),
-        None => thread::available_parallelism().map_or(1, usize::from),
-    };
+    let threads = pieces::threads(args.threads);
     let bar = output::progress(table.manifest().bytes(), "re-encrypting", true);
     let options = WriteOptions {
         // Row groups end where they ended.
@@ -115,33 +106,12 @@ fn files(
     bar: &ProgressBar,
 ) -> Result<Vec<FilePin>, Failure> {
     let pins = &table.manifest().files;
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let done: Mutex<Vec<(usize, FilePin)>> = Mutex::new(Vec::with_capacity(pins.len()));
-    let work = || -> Result<(), Failure> {
-        while !failed.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(pin) = pins.get(at) else { break };
-            let written = file(table, writer, pin)?;
-            bar.inc(pin.size);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, written));
-        }
-        Ok(())
-    };
-    let work = || work().inspect_err(|_| failed.store(true, Ordering::Relaxed));
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.clamp(1, pins.len().max(1)))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let results = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(Failure::new(Exit::Check, "a thread of coffer gave up on the data")))
-        });
-        results.fold(Ok(()), Result::and)
-    })?;
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, pin)| pin).collect())
+    pieces::each(pins.len(), threads, |at, _| {
+        let Some(pin) = pins.get(at) else { return Ok(None) };
+        let written = file(table, writer, pin)?;
+        bar.inc(pin.size);
+        Ok(Some(written))
+    })
 }
 
 fn file(table: &VerifiedManifest, writer: &TableWriter, pin: &FilePin) -> Result<FilePin, Failure> {

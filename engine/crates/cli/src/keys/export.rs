@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use coffer_audit::Event;
 use coffer_keys::{ExportedKeys, Keyring, KeyringError, Passphrase, PassphraseError, Policy};
 use coffer_recovery::{RecoveryError, Scheme, Share, join, split};
 use serde_json::json;
@@ -17,6 +18,7 @@ use super::{
     list::{master_json, master_rows},
 };
 use crate::{
+    audit,
     failure::{Exit, Failure},
     output, site,
     site::Site,
@@ -32,12 +34,21 @@ pub(super) fn export(site: &Site, args: &Export) -> Result<(), Failure> {
     }
     let keyring = site.keyring()?;
     if let Some(scheme) = args.shares {
+        let event = Event::granted("keys export")
+            .detail("what", "the whole keyring")
+            .detail("shares", format!("{}-of-{}", scheme.threshold(), scheme.count()));
+        audit::note(site, &keyring, event)?;
         return shares(&keyring, scheme, &args.output, args.json);
     }
     let passphrase = match given(args.export_passphrase_file.as_deref())? {
         Some(passphrase) => passphrase,
         None => site::prompt_new()?,
     };
+    let what = match args.masters.is_empty() {
+        true => "the whole keyring".to_owned(),
+        false => args.masters.join(", "),
+    };
+    audit::note(site, &keyring, Event::granted("keys export").detail("what", what))?;
     let masters = keyring.export(&args.output, &passphrase, &args.masters)?;
     if args.json {
         output::json(&json!({
@@ -117,7 +128,7 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
         if args.rename.is_some() {
             return Err(Failure::usage("--as is for a master, and a whole keyring is made here"));
         }
-        return make(site, exported, args.json);
+        return make(site, exported, "keys import", args.json);
     }
     let masters = exported.masters()?;
     if args.rename.is_some() && masters.len() != 1 {
@@ -126,7 +137,14 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
             masters.len()
         )));
     }
-    let imported = site.keyring()?.import(&exported, args.rename.as_deref())?;
+    let keyring = site.keyring()?;
+    let names: Vec<&str> = masters.iter().map(|master| master.name.as_str()).collect();
+    let mut event = Event::granted("keys import").detail("masters", names.join(", "));
+    if let Some(name) = &args.rename {
+        event = event.detail("as", name);
+    }
+    audit::note(site, &keyring, event)?;
+    let imported = keyring.import(&exported, args.rename.as_deref())?;
     if args.json {
         let rows = imported.iter().map(|one| {
             let mut row = master_json(&one.master);
@@ -154,11 +172,12 @@ pub(super) fn recover(site: &Site, files: &[PathBuf]) -> Result<(), Failure> {
         .iter()
         .map(|file| read_share(file))
         .collect::<Result<Vec<_>, _>>()?;
-    make(site, join(&shares)?, false)
+    make(site, join(&shares)?, "keys recover", false)
 }
 
-/// A new keyring, of an export or shares, under the home's passphrase.
-fn make(site: &Site, exported: ExportedKeys, as_json: bool) -> Result<(), Failure> {
+/// A new keyring, of an export or shares, under the home's passphrase. The audit log is told where its register is here: one that is begun
+/// without it would not fit the backup of the register that is to come.
+fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Result<(), Failure> {
     let home = site.home()?;
     home.create()?;
     let passphrase = match site.given_passphrase()? {
@@ -166,6 +185,16 @@ fn make(site: &Site, exported: ExportedKeys, as_json: bool) -> Result<(), Failur
         None => site::prompt_new()?,
     };
     let keyring = exported.create_keyring(&home.keyring(), &passphrase)?;
+    if home.register().exists()
+        && let Err(failure) = audit::note(
+            site,
+            &keyring,
+            Event::granted(action).detail("what", "the whole keyring"),
+        )
+    {
+        fs::remove_file(home.keyring()).map_err(|error| Failure::io("remove", &home.keyring(), error))?;
+        return Err(failure);
+    }
     if !home.policy().exists() {
         Policy::create(&home.policy())?;
     }

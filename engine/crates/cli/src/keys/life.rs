@@ -1,5 +1,6 @@
 //! `coffer keys create | rotate | enable | disable | destroy`
 
+use coffer_audit::Event;
 use coffer_keys::{MasterInfo, MasterState, Vault};
 use coffer_table::Register;
 use serde_json::json;
@@ -9,6 +10,7 @@ use super::{
     list::master_json,
 };
 use crate::{
+    audit,
     failure::{Exit, Failure},
     output,
     site::Site,
@@ -16,6 +18,7 @@ use crate::{
 
 pub(super) fn create(site: &Site, args: &Named) -> Result<(), Failure> {
     let vault = site.vault(&site.policy()?)?;
+    note(site, &vault, "keys create", args)?;
     let state = vault.master(&args.name).create()?;
     report(&vault, args, &state);
     shares_are_older();
@@ -24,12 +27,21 @@ pub(super) fn create(site: &Site, args: &Named) -> Result<(), Failure> {
 
 pub(super) fn rotate(site: &Site, args: &Named) -> Result<(), Failure> {
     let vault = site.vault(&site.policy()?)?;
+    note(site, &vault, "keys rotate", args)?;
     let state = vault.master(&args.name).rotate()?;
     report(&vault, args, &state);
     eprintln!("New keys are wrapped by this version. Older ones stay under theirs until coffer keys rewrap --all.");
     eprintln!("After a compromise that is not enough: coffer keys rewrap --data re-encrypts a table.");
     shares_are_older();
     Ok(())
+}
+
+/// Tells the audit log what is about to be done with a master.
+fn note(site: &Site, vault: &Vault, action: &str, args: &Named) -> Result<(), Failure> {
+    let event = Event::granted(action)
+        .detail("master", &args.name)
+        .detail("kept", vault.master(&args.name).describe());
+    audit::note(site, vault.keyring(), event)
 }
 
 /// Of a master in the keyring.
@@ -51,6 +63,7 @@ fn report(vault: &Vault, args: &Named, state: &MasterState) {
 pub(super) fn set_enabled(site: &Site, args: &Named, enabled: bool) -> Result<(), Failure> {
     let vault = site.vault(&site.policy()?)?;
     in_keyring(&vault, &args.name, if enabled { "enabled" } else { "disabled" })?;
+    note(site, &vault, if enabled { "keys enable" } else { "keys disable" }, args)?;
     let info = vault.keyring().set_enabled(&args.name, enabled)?;
     show(&info, args.json);
     if !enabled {
@@ -77,10 +90,23 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
             ),
         );
     }
+    let event = |event: Event| {
+        let version = args
+            .version
+            .map_or_else(|| "all".to_owned(), |version| version.to_string());
+        let event = event.detail("master", &args.name).detail("version", version);
+        match args.really.is_some() {
+            true => event.detail("needed", "given up"),
+            false => event,
+        }
+    };
+    audit::note(site, vault.keyring(), event(Event::granted("keys destroy")))?;
     let register = Register::of(&site.home()?, vault.keyring());
     let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
     let (info, lost) = match destroyed {
         Err(error @ coffer_table::Error::MasterNeeded { .. }) => {
+            let refused = Event::refused("keys destroy", "master_needed", error.to_string());
+            audit::note(site, vault.keyring(), event(refused))?;
             return Err(Failure::new(Exit::Check, error.to_string()).hint(format!(
                 "coffer keys rewrap --all --to OTHER moves them; --really {} destroys it all the same, and them with it",
                 args.name

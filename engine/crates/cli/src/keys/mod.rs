@@ -12,13 +12,14 @@ mod zones;
 use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use coffer_audit::{Event, TableUse};
 use coffer_keys::Passphrase;
 use coffer_table::Register;
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use crate::{
-    exec,
+    audit, exec,
     failure::Failure,
     site::{self, Site},
 };
@@ -90,6 +91,7 @@ fn passwd(site: &Site, file: Option<&Path>) -> Result<(), Failure> {
         (None, Ok(text)) => Passphrase::new(text)?,
         (None, Err(_)) => site::prompt_new()?,
     };
+    audit::note(site, &keyring, Event::granted("keys passwd"))?;
     keyring.change_passphrase(&new)?;
     eprintln!("Copies of the old keyring file still open with the old passphrase.");
     Ok(())
@@ -107,6 +109,13 @@ fn forget(site: &Site, name: &str, yes: bool) -> Result<(), Failure> {
                 .hint("once forgotten they can never be read again; --yes does it"),
         );
     }
+    let event = Event::granted("keys forget").table(TableUse {
+        name: record.name.clone(),
+        id: record.id.to_string(),
+        master: record.master.clone(),
+        ..TableUse::default()
+    });
+    audit::note(site, &keyring, event)?;
     register.remove(record.id)?;
     eprintln!("`{name}` is forgotten; its entry in the policy is yours to remove.");
     Ok(())

@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
+use coffer_audit::{Event, TableUse};
 use coffer_keys::{KeyContext, LinkId, Policy, TableId};
 use coffer_table::{Error as TableError, HeldKey, Register, RewrapOptions, Rewrapped, rewrap};
 use serde_json::{Value, json};
 
 use super::{args::Rewrap, data};
 use crate::{
+    audit,
     failure::{Exit, Failure},
     output,
     site::Site,
@@ -28,6 +30,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     if let Some(to) = &args.to {
         check_zones(&policy, &keys, to)?;
     }
+    audit::note(site, vault.keyring(), event(&keys, args))?;
     let options = RewrapOptions {
         to: args.to.clone(),
         threads: usize::from(args.threads.unwrap_or(THREADS)),
@@ -54,6 +57,27 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     match done.first_failure {
         None => Ok(()),
         Some(first) => Err(first),
+    }
+}
+
+/// What the audit log is told: which keys, and where they are to go.
+fn event(keys: &[HeldKey], args: &Rewrap) -> Event {
+    let to = args.to.as_deref().unwrap_or("the newest version");
+    let used = |key: &HeldKey| {
+        let (name, id) = match key.context {
+            KeyContext::Table(id) => (key.name.clone(), id.to_string()),
+            KeyContext::Link(id) => (format!("link:{}", key.name), id.to_string()),
+        };
+        TableUse {
+            name,
+            id,
+            master: key.wrapped.master.clone(),
+            ..TableUse::default()
+        }
+    };
+    Event {
+        tables: keys.iter().map(used).collect(),
+        ..Event::granted("keys rewrap").detail("to", to)
     }
 }
 

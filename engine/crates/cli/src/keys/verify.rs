@@ -4,11 +4,6 @@ use std::{
     collections::HashSet,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
 };
 
 use coffer_keys::{Home, KeyContext, Policy, Vault};
@@ -18,7 +13,7 @@ use serde_json::{Value, json};
 use super::args::VerifyKeys;
 use crate::{
     failure::{Exit, Failure},
-    output,
+    output, pieces,
     site::Site,
 };
 
@@ -39,7 +34,9 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
         strangers = sealed_below(&path)?;
         strangers.retain(|folder| !known.contains(folder));
     }
-    let looks = look_at_all(&home, &vault, &policy, &tables, usize::from(args.threads));
+    let looks = pieces::each(tables.len(), usize::from(args.threads), |at, _| {
+        Ok(tables.get(at).map(|table| look(&home, &vault, &policy, table)))
+    })?;
     let bad = looks.iter().filter(|look| look.error.is_some()).count();
     if args.json {
         let strangers = strangers
@@ -103,32 +100,6 @@ impl Look<'_> {
             }
         }
     }
-}
-
-fn look_at_all<'a>(
-    home: &Home,
-    vault: &Vault,
-    policy: &Policy,
-    tables: &'a [TableRecord],
-    threads: usize,
-) -> Vec<Look<'a>> {
-    let next = AtomicUsize::new(0);
-    let looks: Mutex<Vec<(usize, Look<'a>)>> = Mutex::new(Vec::with_capacity(tables.len()));
-    thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, tables.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(table) = tables.get(at) else { return };
-                    let look = look(home, vault, policy, table);
-                    looks.lock().unwrap_or_else(PoisonError::into_inner).push((at, look));
-                }
-            });
-        }
-    });
-    let mut looks = looks.into_inner().unwrap_or_else(PoisonError::into_inner);
-    looks.sort_by_key(|(at, _)| *at);
-    looks.into_iter().map(|(_, look)| look).collect()
 }
 
 /// Unwraps the table's key, compares key checks, opens the manifest, and derives what its columns need.

@@ -1,0 +1,165 @@
+//! What the audit log says of the commands on keys; and that nothing is done of which it cannot say anything.
+
+mod common;
+
+use std::fs;
+
+use common::{Owner, done};
+use serde_json::Value;
+
+fn small(owner: &Owner, name: &str) {
+    owner.write("small.csv", "id\n1\n2\n");
+    owner.ok(&["encrypt", "--header", "small.csv", name]);
+}
+
+/// The records of the log: action, outcome, tables, details.
+fn records(owner: &Owner) -> Vec<(String, String, Vec<String>, Value)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let lines = owner.ok(&["audit", "show", "--json"]);
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone());
+    events
+        .map(|event| {
+            let tables = event["tables"].as_array().cloned().unwrap_or_default();
+            (
+                text(&event["action"]),
+                text(&event["outcome"]),
+                tables.iter().map(|table| text(&table["name"])).collect(),
+                event["details"].clone(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn each_command_on_keys_is_recorded() {
+    let owner = Owner::new();
+    small(&owner, "a");
+    small(&owner, "b");
+    let before = records(&owner).len();
+    let steps: &[(&[&str], &str, &[&str])] = &[
+        (&["keys", "create", "payroll"], "keys create", &[]),
+        (&["keys", "rotate", "main"], "keys rotate", &[]),
+        (&["keys", "rewrap", "--all"], "keys rewrap", &["a", "b"]),
+        (&["keys", "rewrap", "a", "--to", "payroll"], "keys rewrap", &["a"]),
+        (&["keys", "rewrap", "--data", "b"], "keys rewrap --data", &["b"]),
+        (&["keys", "disable", "payroll"], "keys disable", &[]),
+        (&["keys", "enable", "payroll"], "keys enable", &[]),
+        (
+            &["keys", "export", "payroll", "--output", "payroll.coffer"],
+            "keys export",
+            &[],
+        ),
+        (&["keys", "export", "--output", "all.coffer"], "keys export", &[]),
+        (
+            &["keys", "export", "--shares", "2-of-3", "--output", "shares"],
+            "keys export",
+            &[],
+        ),
+        (
+            &["keys", "import", "payroll.coffer", "--as", "copy"],
+            "keys import",
+            &[],
+        ),
+        (&["keys", "destroy", "copy", "--yes"], "keys destroy", &[]),
+        (
+            &["keys", "export-keks", "--table", "a", "--output", "keks.json"],
+            "export keks",
+            &["a"],
+        ),
+        (&["keys", "forget", "b", "--yes"], "keys forget", &["b"]),
+    ];
+    for (arguments, _, _) in steps {
+        owner.ok(arguments);
+    }
+    owner.fails(1, &["keys", "destroy", "payroll", "--yes"]);
+    let found = records(&owner);
+    let found = &found[before..];
+    for ((arguments, action, tables), record) in steps.iter().zip(found) {
+        assert_eq!(
+            (record.0.as_str(), record.1.as_str()),
+            (*action, "granted"),
+            "{arguments:?}"
+        );
+        assert_eq!(record.2, *tables, "{arguments:?}");
+    }
+    assert_eq!(
+        (&found[0].3["master"], &found[3].3["to"]),
+        (&"payroll".into(), &"payroll".into())
+    );
+    assert_eq!(
+        (&found[7].3["what"], &found[9].3["shares"]),
+        (&"payroll".into(), &"2-of-3".into())
+    );
+    // What was refused is there twice: that it was asked for, and that it was not done.
+    let outcomes: Vec<_> = found[steps.len()..]
+        .iter()
+        .map(|record| (record.0.as_str(), record.1.as_str()))
+        .collect();
+    assert_eq!(outcomes, [("keys destroy", "granted"), ("keys destroy", "refused")]);
+    assert!(
+        owner.ok(&["audit", "verify"]).contains("whole"),
+        "{}",
+        owner.ok(&["audit", "verify"])
+    );
+}
+
+#[test]
+fn a_home_that_lost_its_keyring_records_that_it_came_back() {
+    let owner = Owner::new();
+    small(&owner, "a");
+    owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
+    fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
+    owner.ok(&["keys", "recover", "shares/share-1.txt", "shares/share-3.txt"]);
+    assert_eq!(records(&owner).last().unwrap().0, "keys recover");
+    // Into a home without the register nothing is written that would be in its way.
+    let arguments = ["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"];
+    done(owner.command("found").args(arguments).output().unwrap(), &arguments);
+    assert!(!owner.path("found/register.coffer").exists());
+}
+
+/// With a log that cannot be written no command does anything: keyring, register and files stay as they were, to the byte.
+#[test]
+fn nothing_is_done_that_cannot_be_recorded() {
+    let owner = Owner::new();
+    small(&owner, "a");
+    owner.ok(&["keys", "create", "payroll"]);
+    owner.ok(&["keys", "export", "payroll", "--output", "payroll.coffer"]);
+    owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
+    let log = owner.path("home/audit/log");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    fs::write(&log, bytes).unwrap();
+    let state = |owner: &Owner| {
+        let mut files = owner.files("home");
+        files.extend(owner.files("a"));
+        files
+    };
+    let before = state(&owner);
+    let commands: &[&[&str]] = &[
+        &["keys", "create", "third"],
+        &["keys", "rotate", "main"],
+        &["keys", "rewrap", "--all", "--again"],
+        &["keys", "rewrap", "--all", "--to", "payroll"],
+        &["keys", "rewrap", "--data", "a"],
+        &["keys", "disable", "main"],
+        &["keys", "destroy", "payroll", "--yes"],
+        &["keys", "export", "main", "--output", "x"],
+        &["keys", "export", "--shares", "2-of-3", "--output", "x"],
+        &["keys", "import", "payroll.coffer", "--as", "copy"],
+        &["keys", "export-keks", "--table", "a", "--output", "x"],
+        &["keys", "passwd", "--new-passphrase-file", "small.csv"],
+        &["keys", "forget", "a", "--yes"],
+    ];
+    for arguments in commands {
+        let words = owner.fails(1, arguments);
+        assert!(words.contains("audit log"), "{arguments:?}: {words}");
+        assert!(state(&owner) == before, "{arguments:?} changed something");
+        assert!(!owner.path("x").exists(), "{arguments:?}");
+    }
+    fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
+    let words = owner.fails(1, &["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"]);
+    assert!(words.contains("audit log"), "{words}");
+    assert!(!owner.path("home/keyring.coffer").exists());
+}

@@ -1,0 +1,122 @@
+//! A data owner in a folder of its own, who types commands.
+
+#![allow(dead_code, reason = "each test program uses what it needs of it")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use arrow::array::RecordBatch;
+use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
+use serde_json::Value;
+
+pub(crate) struct Owner {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Owner {
+    /// With a fresh home.
+    pub(crate) fn new() -> Self {
+        let owner = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        owner.ok(&["init"]);
+        owner
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `coffer`, for the home of this name.
+    pub(crate) fn command(&self, home: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
+        command
+            .current_dir(self.folder.path())
+            .env_clear()
+            .env("COFFER_HOME", self.path(home))
+            .env("COFFER_PASSPHRASE", "correct horse")
+            .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command("home").args(arguments).output().unwrap()
+    }
+
+    /// What a command that must succeed prints.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        done(self.run(arguments), arguments)
+    }
+
+    /// The same, of a command that has `--json`.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.ok(&[arguments, &["--json"]].concat())).unwrap()
+    }
+
+    /// stderr of a command that must fail so.
+    pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        failed(self.run(arguments), code, arguments)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Adds to the policy.
+    pub(crate) fn policy(&self, more: &str) {
+        let path = self.path("home/policy.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{text}\n{more}\n")).unwrap();
+    }
+
+    /// A Parquet file, in row groups of so many rows.
+    pub(crate) fn parquet(&self, name: &str, batch: &RecordBatch, group: usize) {
+        let properties = WriterProperties::builder()
+            .set_max_row_group_row_count(Some(group))
+            .build();
+        let file = fs::File::create(self.path(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        writer.write(batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    /// All files below a folder, with what is in them.
+    pub(crate) fn files(&self, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        below(&self.path(name), &mut files);
+        files.sort();
+        files
+    }
+}
+
+fn below(folder: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => below(&path, files),
+            false => files.push((path.clone(), fs::read(path).unwrap())),
+        }
+    }
+}
+
+/// What a command printed that must have succeeded.
+pub(crate) fn done(output: Output, arguments: &[&str]) -> String {
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// stderr of a command that must have failed so.
+pub(crate) fn failed(output: Output, code: i32, arguments: &[&str]) -> String {
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
+    assert!(words.contains("error: "), "{words}");
+    words
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from coffer.workload.servers import AwsKms, HadoopKms, Relay, SoftHsm
 from coffer.workload.servers.aws_kms import CREDENTIALS
 
 SQL = "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g ORDER BY g"
+LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"
 GENERATE, DECRYPT = "_eek?eek_op=generate", "_eek?eek_op=decrypt"
 
 
@@ -276,8 +278,14 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             assert len(first.rows) == 7
             assert driver.query(SQL).rows == first.rows
             assert asked() == 1, relay.seen
-            # Killed under a running query: what it needs it has.
-            server.kill()
+            # Killed under a running query: what it needs it has. In each of seven groups every pair meets each of a hundred.
+            with ThreadPoolExecutor(1) as pool:
+                running = pool.submit(driver.query, LONG)
+                time.sleep(1)
+                server.kill()
+                assert not running.done(), "the query was over before the KMS was killed"
+                groups = [(5000 - g + 6) // 7 for g in range(7)]
+                assert running.result(timeout=300).rows == [[str(sum(n * n * 100 for n in groups))]]
             assert driver.query(SQL).rows == first.rows
             assert asked() == 1
             # Another table's key is not here yet: a clear end, and in time.
@@ -286,11 +294,18 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
                 driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))
             assert "cannot be reached" in str(failed.value)
             assert time.monotonic() - start < 90
-            # Comes back while it is waited for.
-            server.start()
-            count = driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))
-            assert count == 5000
-            assert asked() >= 2
+            # Comes back while a query waits for it: that goes on.
+            relay.fault = lambda _: "later"
+            with ThreadPoolExecutor(1) as pool:
+                before = asked()
+                code = "result = spark.read.format('coffer').load(path).count()"
+                waiting = pool.submit(driver.run, code, path=str(tables["u"]))
+                server.start()
+                while asked() == before and not waiting.done():
+                    time.sleep(0.05)
+                relay.fault = lambda _: None
+                assert waiting.result(timeout=120) == 5000
+            assert driver.query(SQL).rows == first.rows
     finally:
         relay.stop()
         server.stop()

@@ -31,11 +31,15 @@ class Owner:
         owner.coffer("init")
         return owner
 
-    def coffer(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs the command line as this owner. With `check`, an exit code other than 0 is an error with its words."""
+    def coffer(
+        self, *arguments: str | Path, check: bool = True, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the command line as this owner. With `check`, an exit code other than 0 is an error with its words. `env`:
+        more of its environment."""
         program = self.programs / "coffer" if self.programs else find_binary("coffer")
         command = [str(program), *map(str, arguments)]
-        done = subprocess.run(command, env=self.environment(), text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        variables = {**self.environment(), **(env or {})}
+        done = subprocess.run(command, env=variables, text=True, capture_output=True, stdin=subprocess.DEVNULL)
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         return done

@@ -91,7 +91,7 @@ impl HadoopKms {
         if let Some(http) = self.http.get() {
             return Ok(http);
         }
-        let http = Http::new(self.uri.ca.as_deref()).map_err(|reason| MasterError::Settings {
+        let http = Http::new(&self.uri.servers, self.uri.ca.as_deref()).map_err(|reason| MasterError::Settings {
             of: self.of.clone(),
             reason,
         })?;

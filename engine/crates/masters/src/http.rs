@@ -13,6 +13,8 @@ use crate::in_short;
 
 /// Bytes of an answer at most.
 const MAX_ANSWER: u64 = 64 << 10;
+/// Connections that are kept for the next request: as many as `coffer keys rewrap` has threads, and some.
+const KEPT: usize = 64;
 /// A certificate file is no larger.
 const MAX_CERTIFICATES: u64 = 4 << 20;
 
@@ -47,12 +49,15 @@ pub(crate) enum Trouble {
 pub(crate) struct Http(Agent);
 
 impl Http {
-    /// `ca`: PEM certificates to trust instead of the system's. An error is for people.
-    pub(crate) fn new(ca: Option<&Path>) -> Result<Self, String> {
+    /// For servers at these addresses. `ca`: PEM certificates to trust instead of the system's, which are read only if somebody speaks
+    /// TLS: that takes some ten milliseconds. An error is for people.
+    pub(crate) fn new(servers: &[String], ca: Option<&Path>) -> Result<Self, String> {
+        let tls = ca.is_some() || servers.iter().any(|server| !server.starts_with("http://"));
+        let roots = if tls { roots(ca)? } else { Vec::new() };
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-            .root_certs(RootCerts::Specific(Arc::new(roots(ca)?)))
+            .root_certs(RootCerts::Specific(Arc::new(roots)))
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
@@ -63,6 +68,8 @@ impl Http {
             .user_agent("coffer")
             .max_response_header_size(16 << 10)
             .max_idle_age(Duration::from_secs(10))
+            .max_idle_connections(KEPT)
+            .max_idle_connections_per_host(KEPT)
             .build();
         Ok(Self(config.into()))
     }
@@ -165,7 +172,9 @@ mod tests {
 
     fn ask(address: &str, within: Duration) -> Result<Answer, Trouble> {
         let request = Request::get(address).body(Vec::new()).unwrap();
-        Http::new(None).unwrap().exchange(request, within)
+        Http::new(&[address.to_owned()], None)
+            .unwrap()
+            .exchange(request, within)
     }
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -212,11 +221,11 @@ mod tests {
     fn a_file_without_certificates_is_no_trust() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(
-            Http::new(Some(file.path()))
+            Http::new(&[], Some(file.path()))
                 .err()
                 .unwrap()
                 .contains("no PEM certificate")
         );
-        assert!(Http::new(Some(Path::new("/nowhere.pem"))).is_err());
+        assert!(Http::new(&["http://plain".into()], Some(Path::new("/nowhere.pem"))).is_err());
     }
 }

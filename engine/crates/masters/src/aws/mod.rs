@@ -116,9 +116,10 @@ impl AwsKms {
             let suffix = if region.starts_with("cn-") { ".cn" } else { "" };
             format!("https://kms.{region}.amazonaws.com{suffix}")
         });
+        let endpoints = vec![endpoint];
         let reached = Reached {
-            servers: Servers::new(self.of.clone(), vec![endpoint], self.uri.limits.timeout),
-            http: Http::new(self.uri.ca.as_deref()).map_err(|reason| self.settings(reason))?,
+            http: Http::new(&endpoints, self.uri.ca.as_deref()).map_err(|reason| self.settings(reason))?,
+            servers: Servers::new(self.of.clone(), endpoints, self.uri.limits.timeout),
             region,
         };
         Ok(self.reached.get_or_init(|| reached))

@@ -141,15 +141,16 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
 
   /** Asks the driver and polls for its answer: its endpoint has one thread, which must not wait for anything. */
   def ask(question: Ask): Answer = {
-    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
-    var pause = TimeUnit.MILLISECONDS.toNanos(1)
+    val asked = System.nanoTime()
+    val deadline = asked + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
     var answer = send(question)
     answer match {
       case Answer.Ticket(ticket) =>
         answer = send(Ask.Poll(ticket))
         while (answer == Answer.NotYet && System.nanoTime() < deadline && !Thread.currentThread.isInterrupted) {
-          LockSupport.parkNanos(pause)
-          pause = math.min(pause * 2, TimeUnit.MILLISECONDS.toNanos(50))
+          // An answer is seen an eighth later than it is there, at most.
+          val pause = (System.nanoTime() - asked) / 8
+          LockSupport.parkNanos(math.max(TimeUnit.MILLISECONDS.toNanos(1), math.min(pause, TimeUnit.MILLISECONDS.toNanos(50))))
           answer = send(Ask.Poll(ticket))
         }
       case _ =>

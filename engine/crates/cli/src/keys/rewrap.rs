@@ -67,6 +67,7 @@ fn event(keys: &[HeldKey], args: &Rewrap) -> Event {
         let (name, id) = match key.context {
             KeyContext::Table(id) => (key.name.clone(), id.to_string()),
             KeyContext::Link(id) => (format!("link:{}", key.name), id.to_string()),
+            KeyContext::Parquet(id) => (key.name.clone(), id.to_string()),
         };
         TableUse {
             name,

@@ -137,7 +137,8 @@ fn killed_while_re_encrypting() {
         data.count() as u64,
         owner.json(&["inspect", "t"])["files"].as_array().unwrap().len() as u64
     );
-    assert!(strays(&owner).is_empty(), "{:?}", strays(&owner));
+    // In the home a killed writer may leave a temporary file, sealed as the register is.
+    nothing_plain(&owner, "t");
 }
 
 #[test]

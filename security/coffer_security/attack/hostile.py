@@ -32,7 +32,8 @@ def configuration() -> dict[str, str]:
     """The settings that put the lying executor beside Coffer's plugin, into a driver in local mode.
 
     There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's life: it forgets its only
-    block manager and has no way to take it back. Nothing else depends on them, so they may fail for ever.
+    block manager and has no way to take it back. So they may fail for ever, and a task's result, which Spark would look for
+    in that block manager if it were longer than a megabyte, comes as it is.
     """
     jars = [str(find_jar()), str(jar())]
     return {
@@ -40,6 +41,7 @@ def configuration() -> dict[str, str]:
         "spark.jars": ",".join(jars),
         "spark.driver.extraClassPath": ":".join(jars),
         "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
+        "spark.task.maxDirectResultSize": "64m",
     }
 
 

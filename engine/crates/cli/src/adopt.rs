@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 use coffer_audit::{Event, TableUse};
 use coffer_keys::{FileKeys, Policy};
 use coffer_table::{AdoptAs, Adoption};
-use serde_json::json;
+use serde_json::Value;
 
 use crate::{args::Adopt, audit, failure::Failure, output, site::Site};
 
@@ -39,28 +39,7 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         eprintln!("warning: `{name}` is adopted, but the policy could not be given its entry");
         Failure::from(error)
     })?;
-    if args.json {
-        output::json(&json!({
-            "name": name,
-            "table": manifest.table.to_string(),
-            "version": manifest.version,
-            "path": sealed.folder(),
-            "master": sealed.master(),
-            "rows": manifest.rows(),
-            "bytes": manifest.bytes(),
-            "files": manifest.files.len(),
-            "columns": manifest.columns.len(),
-            "seconds": started.elapsed().as_secs_f64(),
-        }));
-    } else {
-        println!(
-            "adopted `{name}`: {} rows, {} columns, {} files, {}",
-            manifest.rows(),
-            manifest.columns.len(),
-            manifest.files.len(),
-            output::size(manifest.bytes())
-        );
-    }
+    output::made(args.json, "adopted", &name, &sealed, started, Value::Null);
     eprintln!(
         "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."
     );

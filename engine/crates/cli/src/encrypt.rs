@@ -81,29 +81,8 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     if !args.append {
         record(&home, vault.keyring(), &policy, &sealed)?;
     }
-    let manifest = sealed.manifest();
-    if args.json {
-        output::json(&json!({
-            "name": name,
-            "table": manifest.table.to_string(),
-            "version": manifest.version,
-            "path": sealed.folder(),
-            "rows": manifest.rows(),
-            "bytes": manifest.bytes(),
-            "files": manifest.files.len(),
-            "columns": manifest.columns.len(),
-            "ordered_columns": ordered,
-            "seconds": started.elapsed().as_secs_f64(),
-        }));
-    } else {
-        println!(
-            "sealed `{name}`: {} rows, {} columns, {} files, {}",
-            manifest.rows(),
-            manifest.columns.len(),
-            manifest.files.len(),
-            output::size(manifest.bytes())
-        );
-    }
+    let order = json!({ "ordered_columns": ordered });
+    output::made(args.json, "sealed", &name, &sealed, started, order);
     if !ordered.is_empty() {
         eprintln!(
             "warning: the rows lie in the order of `{}`, which tells the host that order",

@@ -1,8 +1,10 @@
 //! Progress, tables of text, sizes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use coffer_table::VerifiedManifest;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 
 /// A bar on stderr; indicatif hides it when that is not a terminal.
 pub(crate) fn progress(total: u64, what: &str, bytes: bool) -> ProgressBar {
@@ -49,6 +51,33 @@ pub(crate) fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
 
-pub(crate) fn json(value: &serde_json::Value) {
+/// What a command says of the version of a table that it made; `more`: an object whose fields go into the JSON too.
+pub(crate) fn made(as_json: bool, done: &str, name: &str, sealed: &VerifiedManifest, started: Instant, more: Value) {
+    let manifest = sealed.manifest();
+    let (rows, files, columns) = (manifest.rows(), manifest.files.len(), manifest.columns.len());
+    if !as_json {
+        let size = size(manifest.bytes());
+        println!("{done} `{name}`: {rows} rows, {columns} columns, {files} files, {size}");
+        return;
+    }
+    let mut object = json!({
+        "name": name,
+        "table": manifest.table.to_string(),
+        "version": manifest.version,
+        "path": sealed.folder(),
+        "master": sealed.master(),
+        "rows": rows,
+        "bytes": manifest.bytes(),
+        "files": files,
+        "columns": columns,
+        "seconds": started.elapsed().as_secs_f64(),
+    });
+    if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    json(&object);
+}
+
+pub(crate) fn json(value: &Value) {
     println!("{value:#}");
 }

@@ -5,19 +5,17 @@ mod harness;
 use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{Keyring, Policy, Vault};
+use coffer_keys::Keyring;
 use coffer_proto::{
     plan::{Field, Fragment, Node, Reveal, Schema, node::Op, reveal},
     wire::{
         BeginWrite, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome,
-        StoredColumn, TableDropped, TableInfo, TableScan, TaskSpec, WriteBegun, begin_write::Mode, run_at_home,
-        task_spec::Slice,
+        StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun, begin_write::Mode, run_at_home,
     },
 };
-use coffer_table::{NewColumns, TableWrite, WriteOptions, parse_ddl};
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, scan_stage},
+    query::{Query, row_groups, scan_stage},
 };
 use prost::Message;
 
@@ -56,23 +54,10 @@ struct Tables {
 }
 
 fn make(site: &Site, table: &str) -> PathBuf {
-    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
-    let policy = Policy::load(&site.home.policy()).unwrap();
-    let folder = site.folder.path().join(table);
-    let new = NewColumns {
-        columns: parse_ddl("name STRING, n BIGINT, born BIGINT").unwrap(),
-        ..NewColumns::default()
-    };
-    let write = TableWrite::create(&site.home, &vault, &policy, table, &folder, new).unwrap();
-    let writer = write.writer(WriteOptions::default()).unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
     let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|n| format!("person {n}"))));
-    let rows = vec![names, Arc::clone(&numbers), numbers];
-    let mut file = writer.file().unwrap();
-    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), rows).unwrap())
-        .unwrap();
-    write.publish(vec![file.finish().unwrap().pin]).unwrap();
-    folder
+    let columns = vec![names, Arc::clone(&numbers), numbers];
+    site.table(table, "name STRING, n BIGINT, born BIGINT", vec![columns])
 }
 
 impl Tables {
@@ -108,16 +93,7 @@ impl Tables {
     async fn scan(&mut self, handle: u32, fields: Vec<Field>, more: &[&str]) -> Result<usize, Problem> {
         let schema = Schema { fields };
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
-        let task = TaskSpec {
-            slices: vec![Slice {
-                scan_id: 0,
-                file: 0,
-                first_row_group: 0,
-                end_row_group: 1,
-            }],
-            ..TaskSpec::default()
-        };
-        let mut request = scan_stage(1, &fragment, handle, vec![task]);
+        let mut request = scan_stage(1, &fragment, handle, vec![row_groups(0..1)]);
         request.scans = vec![TableScan {
             columns: more.iter().map(ToString::to_string).collect(),
             ..request.scans.remove(0)

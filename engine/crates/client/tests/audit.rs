@@ -4,17 +4,13 @@ mod harness;
 
 use std::{path::PathBuf, sync::Arc};
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array};
 use coffer_audit::{AuditLog, Outcome, Record};
-use coffer_keys::{Keyring, Policy, Vault};
-use coffer_proto::wire::{
-    ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo, TaskSpec,
-    task_spec::Slice,
-};
-use coffer_table::{NewColumns, TableWrite, WriteOptions, parse_ddl};
+use coffer_keys::Keyring;
+use coffer_proto::wire::{ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo};
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, Stage, scan_stage},
+    query::{Query, Stage, row_groups, scan_stage},
 };
 
 const POLICY: &str = r#"
@@ -33,22 +29,8 @@ struct Asked {
 }
 
 fn make(site: &Site) -> PathBuf {
-    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
-    let policy = Policy::load(&site.home.policy()).unwrap();
-    let folder = site.folder.path().join("t");
-    let new = NewColumns {
-        columns: parse_ddl("a BIGINT, b BIGINT").unwrap(),
-        ..NewColumns::default()
-    };
-    let write = TableWrite::create(&site.home, &vault, &policy, "t", &folder, new).unwrap();
-    let writer = write.writer(WriteOptions::default()).unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
-    let mut file = writer.file().unwrap();
-    let rows = vec![Arc::clone(&numbers), numbers];
-    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), rows).unwrap())
-        .unwrap();
-    write.publish(vec![file.finish().unwrap().pin]).unwrap();
-    folder
+    site.table("t", "a BIGINT, b BIGINT", vec![vec![Arc::clone(&numbers), numbers]])
 }
 
 impl Asked {
@@ -82,16 +64,7 @@ impl Asked {
         let mut schema = self.info.schema.clone().unwrap();
         schema.fields.retain(|field| columns.contains(&field.name.as_str()));
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
-        let task = TaskSpec {
-            slices: vec![Slice {
-                scan_id: 0,
-                file: 0,
-                first_row_group: 0,
-                end_row_group: 1,
-            }],
-            ..TaskSpec::default()
-        };
-        scan_stage(number, &fragment, self.info.handle, vec![task])
+        scan_stage(number, &fragment, self.info.handle, vec![row_groups(0..1)])
     }
 
     async fn seal(&mut self, query: &Query, number: u32, columns: &[&str]) -> Result<Stage, Problem> {

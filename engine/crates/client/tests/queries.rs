@@ -2,13 +2,12 @@
 
 mod harness;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use arrow::{
-    array::{AsArray, Int64Array, RecordBatch, StringArray},
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
     datatypes::Int64Type,
 };
-use coffer_keys::{Keyring, Policy, Vault};
 use coffer_proto::{
     plan::AggMode,
     wire::{
@@ -16,7 +15,6 @@ use coffer_proto::{
         TableInfo, TaskSpec, open_metrics::TaskMetricsBlob, task_spec::Slice,
     },
 };
-use coffer_table::{NewColumns, SparkType, TableWrite, WriteOptions};
 use harness::{
     Client, Engine, Site, ir,
     query::{Query, feed, leaf_stage, reduce_stage, results, scan_stage},
@@ -259,46 +257,13 @@ async fn the_finish_merges_sorted_partitions() {
 }
 
 /// A sealed table of two files: (name, n) with n from 0.
-fn make_table(site: &Site) -> std::path::PathBuf {
-    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
-    let policy = Policy::load(&site.home.policy()).unwrap();
-    let folder = site.folder.path().join("table");
-    let columns = vec![
-        ("name".to_owned(), SparkType::String, true),
-        ("n".to_owned(), SparkType::Long, true),
-    ];
-    let table = TableWrite::create(
-        &site.home,
-        &vault,
-        &policy,
-        "people",
-        &folder,
-        NewColumns {
-            columns,
-            ..NewColumns::default()
-        },
-    )
-    .unwrap();
-    let options = WriteOptions {
-        row_group_rows: 50,
-        ..WriteOptions::default()
+fn make_table(site: &Site) -> PathBuf {
+    let file = |first: i64| -> Vec<ArrayRef> {
+        let numbers = first..first + 120;
+        let names = StringArray::from_iter_values(numbers.clone().map(|n| format!("person {n}")));
+        vec![Arc::new(names), Arc::new(Int64Array::from_iter_values(numbers))]
     };
-    let writer = table.writer(options).unwrap();
-    let mut pins = Vec::new();
-    for file in 0..2i64 {
-        let numbers: Vec<i64> = (file * 120..(file + 1) * 120).collect();
-        let names = numbers.iter().map(|n| format!("person {n}")).collect::<Vec<_>>();
-        let batch = RecordBatch::try_new(
-            Arc::clone(writer.schema()),
-            vec![Arc::new(StringArray::from(names)), Arc::new(Int64Array::from(numbers))],
-        )
-        .unwrap();
-        let mut file = writer.file().unwrap();
-        file.write(&batch).unwrap();
-        pins.push(file.finish().unwrap().pin);
-    }
-    table.publish(pins).unwrap();
-    folder
+    site.table("people", "name STRING, n BIGINT", vec![file(0), file(120)])
 }
 
 fn every_row_group(info: &TableInfo) -> Vec<TaskSpec> {

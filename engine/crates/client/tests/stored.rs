@@ -6,22 +6,21 @@ mod harness;
 use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{Keyring, Policy, Vault};
+use coffer_keys::{Keyring, Vault};
 use coffer_proto::{
     plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
         BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome, StoredColumn,
-        TableInfo, TableScan, TaskSpec, WriteBegun,
+        TableInfo, TableScan, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
         run_at_home::HomeInput,
-        task_spec::Slice,
     },
 };
-use coffer_table::{NewColumns, Register, TableWrite, WriteOptions, parse_ddl};
+use coffer_table::Register;
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, scan_stage},
+    query::{Query, row_groups, scan_stage},
 };
 use prost::Message;
 
@@ -43,27 +42,14 @@ struct Tables {
 
 /// A sealed table at `people`: person n, n, and NULL where born.
 fn make(site: &Site) -> PathBuf {
-    let vault = Vault::from(Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap());
-    let policy = Policy::load(&site.home.policy()).unwrap();
-    let folder = site.folder.path().join("people");
-    let new = NewColumns {
-        columns: parse_ddl("name STRING, n BIGINT, born BIGINT").unwrap(),
-        ..NewColumns::default()
-    };
-    let write = TableWrite::create(&site.home, &vault, &policy, "people", &folder, new).unwrap();
-    let options = WriteOptions {
-        row_group_rows: 50,
-        ..WriteOptions::default()
-    };
-    let writer = write.writer(options).unwrap();
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
     let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|n| format!("person {n}"))));
     let born: ArrayRef = Arc::new(Int64Array::from(vec![None; ROWS as usize]));
-    let mut file = writer.file().unwrap();
-    file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), vec![names, numbers, born]).unwrap())
-        .unwrap();
-    write.publish(vec![file.finish().unwrap().pin]).unwrap();
-    folder
+    site.table(
+        "people",
+        "name STRING, n BIGINT, born BIGINT",
+        vec![vec![names, numbers, born]],
+    )
 }
 
 impl Tables {
@@ -125,17 +111,8 @@ impl Tables {
     async fn scan(&mut self, stored: &[StoredColumn]) -> RecordBatch {
         let schema = schema_of(stored);
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
-        let task = |first_row_group, end_row_group| TaskSpec {
-            slices: vec![Slice {
-                scan_id: 0,
-                file: 0,
-                first_row_group,
-                end_row_group,
-            }],
-            ..TaskSpec::default()
-        };
         let query = Query::begin(&mut self.client).await;
-        let request = scan_stage(1, &fragment, self.info.handle, vec![task(0, 1), task(1, 3)]);
+        let request = scan_stage(1, &fragment, self.info.handle, vec![row_groups(0..1), row_groups(1..3)]);
         let stage = query.seal(&mut self.client, request).await.unwrap();
         let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
         let batches = self.client.rows(&query.result(1, &outputs, None)).await.unwrap();

@@ -15,9 +15,12 @@ use parquet::{
     DecodeResult,
     encryption::decrypt::{FileDecryptionProperties, KeyRetriever},
     file::{
-        column_crypto_metadata::ColumnCryptoMetaData,
-        metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+        column_crypto_metadata::{ColumnCryptoMetaData, EncryptionWithColumnKey},
+        metadata::{
+            ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
+        },
     },
+    schema::types::ColumnPath,
 };
 
 use crate::{Adopted, Digest, Error, FilePin, KekRetriever, KeyMaterial, adopted::AdoptedRetriever, lengths};
@@ -140,11 +143,17 @@ pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str])
         });
     }
     let all_keys = if let Some(adopted) = &pin.adopted {
-        check_adopted_columns(&metadata, pin.table, adopted, keks, columns)?
+        check_columns(&metadata, columns, |_, chunk, path| {
+            foreign(pin.table, adopted, keks, chunk, path)
+        })?
     } else if pin.clear {
-        check_stored_columns(&metadata, pin.table, keks, columns)?
+        check_columns(&metadata, columns, |_, chunk, path| {
+            stored(pin.table, keks, chunk, path)
+        })?
     } else {
-        check_columns(&metadata, Some(pin.table), columns)?
+        check_columns(&metadata, columns, |group, chunk, path| {
+            own(pin.table, group, chunk, path)
+        })?
     };
     Ok(OpenedFooter {
         metadata: Arc::new(metadata),
@@ -226,127 +235,91 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Er
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::ParquetPanic))
 }
 
-/// Of an adopted file: every column of every row group is encrypted, those of `wanted` are there, with the keys that they had when the
-/// file was adopted, and these are held. Says whether all keys are.
-fn check_adopted_columns(
+/// Every column of every row group is one that `held` accepts; those of `wanted` are there, and their keys are held, which is what
+/// `held` says. Says whether all keys are.
+fn check_columns(
     metadata: &ParquetMetaData,
+    wanted: &[&str],
+    held: impl Fn(&RowGroupMetaData, &ColumnChunkMetaData, &ColumnPath) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let schema = metadata.file_metadata().schema_descr();
+    for name in wanted {
+        if !schema.columns().iter().any(|column| column.path().string() == *name) {
+            return Err(Error::NoSuchColumn((*name).to_owned()));
+        }
+    }
+    let mut all_keys = true;
+    for group in metadata.row_groups() {
+        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
+            let held = held(group, chunk, column.path())?;
+            all_keys &= held;
+            let name = column.path().string();
+            if !held && wanted.contains(&name.as_str()) {
+                return Err(Error::ColumnKeyMissing(name));
+            }
+        }
+    }
+    Ok(all_keys)
+}
+
+/// A chunk of a table without stored columns: encrypted with a key of its own, of this table.
+fn own(
+    table: TableId,
+    group: &RowGroupMetaData,
+    chunk: &ColumnChunkMetaData,
+    path: &ColumnPath,
+) -> Result<bool, Error> {
+    match chunk.crypto_metadata() {
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+            own_key(table, key, path)?;
+        }
+        None if coffer_sealing::UNSEALED => {}
+        _ => return Err(Error::ColumnNotEncrypted(path.string())),
+    }
+    // A chunk whose key is not held keeps its metadata sealed, and says so by having no data.
+    Ok(chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0)
+}
+
+/// A chunk of a table with stored columns: if it is encrypted, then with a key of this table.
+fn stored(table: TableId, keks: &KekSet, chunk: &ColumnChunkMetaData, path: &ColumnPath) -> Result<bool, Error> {
+    match chunk.crypto_metadata() {
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+            let material = own_key(table, key, path)?;
+            // In a footer in the clear a chunk whose key is not held looks like any other.
+            Ok(keks.find(&material.kek_id).is_ok() && keks.contains(&KekId::footer(table)))
+        }
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => Err(Error::ColumnNotEncrypted(path.string())),
+        None => Ok(true),
+    }
+}
+
+/// A chunk of an adopted file: encrypted with one of the keys that the file had when it was adopted.
+fn foreign(
     table: TableId,
     adopted: &Adopted,
     keks: &KekSet,
-    wanted: &[&str],
+    chunk: &ColumnChunkMetaData,
+    path: &ColumnPath,
 ) -> Result<bool, Error> {
-    let schema = metadata.file_metadata().schema_descr();
-    for name in wanted {
-        if !schema.columns().iter().any(|column| column.path().string() == *name) {
-            return Err(Error::NoSuchColumn((*name).to_owned()));
-        }
-    }
-    let mut all_keys = true;
-    for group in metadata.row_groups() {
-        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
-            let name = column.path().string();
-            let (kek, known) = match chunk.crypto_metadata() {
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
-                    if key.path_in_schema != column.path().parts() {
-                        return Err(Error::ColumnForeignKey(name));
-                    }
-                    let known = adopted.find(key.key_metadata.as_deref().unwrap_or_default());
-                    (
-                        known.map(|key| key.kek(table)),
-                        known.is_some_and(|key| key.column != 0),
-                    )
-                }
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => (Some(KekId::footer(table)), true),
-                None => return Err(Error::ColumnNotEncrypted(name)),
-            };
-            let held = known && kek.is_some_and(|kek| keks.contains(&kek));
-            all_keys &= held;
-            if !held && wanted.contains(&name.as_str()) {
-                return Err(Error::ColumnKeyMissing(name));
+    match chunk.crypto_metadata() {
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
+            if key.path_in_schema != path.parts() {
+                return Err(Error::ColumnForeignKey(path.string()));
             }
+            let known = adopted.find(key.key_metadata.as_deref().unwrap_or_default());
+            Ok(known.is_some_and(|key| key.column != 0 && keks.contains(&key.kek(table))))
         }
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => Ok(keks.contains(&KekId::footer(table))),
+        None => Err(Error::ColumnNotEncrypted(path.string())),
     }
-    Ok(all_keys)
 }
 
-/// Every column of every row group is encrypted with a key of its own, of this table; those of `wanted` are there and
-/// their keys are held. Says whether all keys are.
-pub(crate) fn check_columns(
-    metadata: &ParquetMetaData,
-    table: Option<TableId>,
-    wanted: &[&str],
-) -> Result<bool, Error> {
-    let schema = metadata.file_metadata().schema_descr();
-    for name in wanted {
-        if !schema.columns().iter().any(|column| column.path().string() == *name) {
-            return Err(Error::NoSuchColumn((*name).to_owned()));
-        }
+fn own_key(table: TableId, key: &EncryptionWithColumnKey, path: &ColumnPath) -> Result<KeyMaterial, Error> {
+    let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
+    if !belongs(&material.kek_id, table) || key.path_in_schema != path.parts() {
+        return Err(Error::ColumnForeignKey(path.string()));
     }
-    let mut all_keys = true;
-    for group in metadata.row_groups() {
-        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
-            let name = column.path().string();
-            match chunk.crypto_metadata() {
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
-                    let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
-                    let ours = table.is_none_or(|table| belongs(&material.kek_id, table));
-                    if !ours || key.path_in_schema != column.path().parts() {
-                        return Err(Error::ColumnForeignKey(name));
-                    }
-                }
-                // Foreign files may use one key for all; ours never do.
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) if table.is_none() => {}
-                None if coffer_sealing::UNSEALED => {}
-                _ => return Err(Error::ColumnNotEncrypted(name)),
-            }
-            // A chunk whose key is not held keeps its metadata sealed, and says so by having no data.
-            let held = chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0;
-            all_keys &= held;
-            if !held && wanted.contains(&name.as_str()) {
-                return Err(Error::ColumnKeyMissing(name));
-            }
-        }
-    }
-    Ok(all_keys)
-}
-
-/// Of a file with stored columns: those of `wanted` are there, and of those that are encrypted, with a key of this table, the keys are
-/// held. Says whether the keys of all encrypted columns are.
-fn check_stored_columns(
-    metadata: &ParquetMetaData,
-    table: TableId,
-    keks: &KekSet,
-    wanted: &[&str],
-) -> Result<bool, Error> {
-    let schema = metadata.file_metadata().schema_descr();
-    for name in wanted {
-        if !schema.columns().iter().any(|column| column.path().string() == *name) {
-            return Err(Error::NoSuchColumn((*name).to_owned()));
-        }
-    }
-    let mut all_keys = true;
-    for group in metadata.row_groups() {
-        for (chunk, column) in group.columns().iter().zip(schema.columns()) {
-            let name = column.path().string();
-            match chunk.crypto_metadata() {
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
-                    let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
-                    if !belongs(&material.kek_id, table) || key.path_in_schema != column.path().parts() {
-                        return Err(Error::ColumnForeignKey(name));
-                    }
-                    // In a footer in the clear a chunk whose key is not held looks like any other.
-                    let held = keks.find(&material.kek_id).is_ok() && keks.contains(&KekId::footer(table));
-                    all_keys &= held;
-                    if !held && wanted.contains(&name.as_str()) {
-                        return Err(Error::ColumnKeyMissing(name));
-                    }
-                }
-                Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => return Err(Error::ColumnNotEncrypted(name)),
-                None => {}
-            }
-        }
-    }
-    Ok(all_keys)
+    Ok(material)
 }
 
 fn belongs(kek_id: &str, table: TableId) -> bool {

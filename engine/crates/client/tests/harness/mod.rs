@@ -7,10 +7,14 @@ pub mod query;
 
 use std::{
     collections::{BTreeMap, HashMap},
+    path::PathBuf,
     sync::Arc,
 };
 
-use arrow::{array::RecordBatch, ipc::reader::StreamReader};
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    ipc::reader::StreamReader,
+};
 use bytes::Bytes;
 use coffer_client::Service;
 use coffer_engine::{
@@ -21,11 +25,12 @@ use coffer_engine::{
     task::kind_byte,
     wire::{Message, put_message, put_raw, read_message},
 };
-use coffer_keys::{Home, Keyring, Passphrase};
+use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased, Need,
     NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
 };
+use coffer_table::{NewColumns, TableWrite, WriteOptions, parse_ddl};
 use prost::Message as _;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -94,6 +99,31 @@ impl Site {
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
         Self { address, ..self }
+    }
+
+    /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups of 50 rows.
+    pub fn table(&self, name: &str, ddl: &str, files: Vec<Vec<ArrayRef>>) -> PathBuf {
+        let vault = Vault::from(Keyring::open(&self.home.keyring(), &passphrase()).unwrap());
+        let policy = Policy::load(&self.home.policy()).unwrap();
+        let folder = self.folder.path().join(name);
+        let new = NewColumns {
+            columns: parse_ddl(ddl).unwrap(),
+            ..NewColumns::default()
+        };
+        let write = TableWrite::create(&self.home, &vault, &policy, name, &folder, new).unwrap();
+        let options = WriteOptions {
+            row_group_rows: 50,
+            ..WriteOptions::default()
+        };
+        let writer = write.writer(options).unwrap();
+        let pins = files.into_iter().map(|columns| {
+            let mut file = writer.file().unwrap();
+            file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), columns).unwrap())
+                .unwrap();
+            file.finish().unwrap().pin
+        });
+        write.publish(pins.collect()).unwrap();
+        folder
     }
 
     pub async fn client(&self) -> Client {

@@ -8,7 +8,7 @@ use coffer_proto::{
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,
         OpenResult, Problem, SealStage, SealedStage, Session, StageInput, Start, TableScan, TaskResult, TaskSpec,
-        task_spec::Rectangle,
+        task_spec::{Rectangle, Slice},
     },
 };
 use prost::Message;
@@ -179,7 +179,20 @@ pub fn leaf_stage(stage: u32, fragment: &Fragment, tasks: usize) -> SealStage {
     }
 }
 
-/// A stage of one task over one table, all of it.
+/// A task over some row groups of a scan's first file.
+pub fn row_groups(range: std::ops::Range<u32>) -> TaskSpec {
+    TaskSpec {
+        slices: vec![Slice {
+            scan_id: 0,
+            file: 0,
+            first_row_group: range.start,
+            end_row_group: range.end,
+        }],
+        ..TaskSpec::default()
+    }
+}
+
+/// A stage of tasks over one table.
 pub fn scan_stage(stage: u32, fragment: &Fragment, handle: u32, tasks: Vec<TaskSpec>) -> SealStage {
     SealStage {
         stage,

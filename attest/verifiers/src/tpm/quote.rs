@@ -33,10 +33,10 @@ impl<'a> Quote<'a> {
         }
         let length = usize::from(reader.u8()?);
         let mut pcrs = Vec::new();
-        for (number, byte) in (0_u8..).step_by(8).zip(reader.take(length)?) {
+        for (place, byte) in reader.take(length)?.iter().enumerate() {
             for bit in 0..8_u8 {
                 if byte & (1 << bit) != 0 {
-                    pcrs.push(number.checked_add(bit)?);
+                    pcrs.push(u8::try_from(place * 8 + usize::from(bit)).ok()?);
                 }
             }
         }
@@ -52,5 +52,40 @@ impl<'a> Quote<'a> {
 
     pub(super) fn is_quote(&self) -> bool {
         self.magic == GENERATED && self.kind == ATTEST_QUOTE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of no signer and no extra data, over the PCRs that these bytes select.
+    fn quote(selected: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(GENERATED.to_be_bytes());
+        bytes.extend(ATTEST_QUOTE.to_be_bytes());
+        bytes.extend([0; 4 + CLOCK_AND_FIRMWARE]);
+        bytes.extend(1_u32.to_be_bytes());
+        bytes.extend(SHA256.to_be_bytes());
+        bytes.push(u8::try_from(selected.len()).unwrap());
+        bytes.extend(selected);
+        bytes.extend([0; 2]);
+        bytes
+    }
+
+    #[test]
+    fn pcrs_are_numbered_by_place_and_bit() {
+        let selected = quote(&[0b1000_0001, 0, 2]);
+        assert_eq!(Quote::parse(&selected).unwrap().pcrs, [0, 7, 17]);
+        let mut all = [0; 32];
+        all[31] = 0x80;
+        assert_eq!(Quote::parse(&quote(&all)).unwrap().pcrs, [255]);
+    }
+
+    #[test]
+    fn there_is_no_pcr_beyond_255() {
+        let mut selected = [0; 33];
+        selected[32] = 1;
+        assert!(Quote::parse(&quote(&selected)).is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, ErrorKind, Read},
+    io::{BufRead, BufReader, ErrorKind, Read, Take},
 };
 
 use coffer_table::Digest;
@@ -23,20 +23,23 @@ pub struct Report {
 /// The records of a log, from the first. Ends after the first error.
 pub struct Records<'a> {
     log: &'a AuditLog,
-    reader: Option<BufReader<File>>,
+    reader: Option<Take<BufReader<File>>>,
     head: End,
     sequence: u64,
     hash: Digest,
     report: Option<Report>,
-    _lock: File,
 }
 
 impl AuditLog {
-    /// All records, while nobody writes.
+    /// All records up to now. Writers wait only until the log's length and head are known, not for the reading: what is there up to the
+    /// head never changes, and what is behind it is half a record, or one for which nothing was released.
     pub fn records(&self) -> Result<Records<'_>, AuditError> {
-        let lock = self.lock()?;
+        let _lock = self.lock()?;
         let reader = match File::open(self.path()) {
-            Ok(file) => Some(BufReader::new(file)),
+            Ok(file) => {
+                let length = file.metadata().map_err(AuditError::io("read", self.path()))?.len();
+                Some(BufReader::new(file).take(length))
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(AuditError::io("open", self.path())(error)),
         };
@@ -47,7 +50,6 @@ impl AuditLog {
             sequence: 0,
             hash: Digest::ZERO,
             report: None,
-            _lock: lock,
         })
     }
 
@@ -72,6 +74,7 @@ impl Records<'_> {
         };
         let mut bytes = Vec::new();
         reader
+            .by_ref()
             .take(line::LIMIT)
             .read_until(b'\n', &mut bytes)
             .map_err(AuditError::io("read", self.log.path()))?;

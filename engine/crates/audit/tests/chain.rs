@@ -319,3 +319,23 @@ fn what_a_record_costs() {
     (0..200).for_each(|number| site.append(number).unwrap());
     println!("{:?} for each record", start.elapsed() / 200);
 }
+
+#[test]
+fn who_reads_slowly_keeps_nobody_waiting() {
+    let site = Site::with(3);
+    let log = site.log();
+    let mut records = log.records().unwrap();
+    records.next().unwrap().unwrap();
+    thread::scope(|scope| {
+        let (done, appended) = std::sync::mpsc::channel();
+        let site = &site;
+        scope.spawn(move || done.send(site.append(4)));
+        let waited = appended.recv_timeout(std::time::Duration::from_secs(60));
+        // Ends the wait of a writer that is kept, so that the test fails and does not hang.
+        let rest: Vec<_> = records.map(Result::unwrap).collect();
+        waited.expect("the writer was kept").unwrap();
+        let read: Vec<u64> = rest.iter().map(|record| record.sequence).collect();
+        assert_eq!(read, [2, 3], "what was there when reading began");
+    });
+    assert_eq!(site.log().verify().unwrap().records, 4);
+}

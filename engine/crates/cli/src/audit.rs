@@ -1,5 +1,7 @@
 //! `coffer audit`
 
+use std::io::{ErrorKind, Write, stdout};
+
 use coffer_audit::{AuditError, AuditLog, EngineUse, Event, Outcome, Record, TableUse, Who, instant};
 use coffer_keys::Keyring;
 use coffer_table::VerifiedManifest;
@@ -36,6 +38,7 @@ fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
             && args.user.as_ref().is_none_or(|user| record.who.user == *user)
             && (!args.refusals || record.event.outcome == Outcome::Refused)
     };
+    let mut out = stdout().lock();
     // Record by record, so that what stands before a broken one is shown.
     for record in log.records()? {
         let record = record?;
@@ -46,10 +49,15 @@ fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
             Some(query) => query.text(log.key())?,
             None => None,
         };
-        if args.json {
-            println!("{}", as_json(&record, query));
-        } else {
-            println!("{}", in_words(&record, query.as_deref()));
+        let shown = match args.json {
+            true => as_json(&record, query).to_string(),
+            false => in_words(&record, query.as_deref()),
+        };
+        match writeln!(out, "{shown}") {
+            Ok(()) => {}
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => return Err(Failure::new(Exit::Io, format!("cannot print the log: {error}"))),
         }
     }
     Ok(())
@@ -90,6 +98,22 @@ fn as_json(record: &Record, query: Option<String>) -> Value {
     shown
 }
 
+/// Text that a user chose, so that it cannot pass for a line of the log's own, nor move the cursor: control characters and those that
+/// change the direction of writing are escaped.
+fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let steers =
+            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        if c.is_control() || steers {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// One record, its query on a line below.
 fn in_words(record: &Record, query: Option<&str>) -> String {
     let event = &record.event;
@@ -108,15 +132,17 @@ fn in_words(record: &Record, query: Option<&str>) -> String {
     for (name, value) in &event.details {
         line.push_str(&format!("  {name}={value}"));
     }
+    line = escaped(&line);
     if let Some(reason) = &event.reason {
         line.push_str(&format!(
-            "\n        {}: {reason}",
-            event.code.as_deref().unwrap_or_default()
+            "\n        {}: {}",
+            event.code.as_deref().unwrap_or_default(),
+            escaped(reason)
         ));
     }
     if let Some(query) = query {
         let words: Vec<&str> = query.split_whitespace().collect();
-        line.push_str(&format!("\n        {}", words.join(" ")));
+        line.push_str(&format!("\n        {}", escaped(&words.join(" "))));
     }
     line
 }
@@ -185,5 +211,36 @@ impl From<AuditError> for Failure {
             AuditError::Broken { .. } | AuditError::Sealing(_) | AuditError::TooLong | AuditError::Query => Exit::Check,
         };
         Failure::new(exit, error.to_string()).hint(error.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coffer_table::Digest;
+
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_user_passes_for_a_record() {
+        let forged = "x\n     9  2026-11-22T00:00:00Z  (owner) (uid 0)  decrypt granted\u{1b}[2K\u{202e}";
+        let event = Event {
+            reason: Some(forged.to_owned()),
+            ..Event::granted("open").table(TableUse {
+                name: forged.to_owned(),
+                columns: vec![forged.to_owned()],
+                ..TableUse::default()
+            })
+        };
+        let record = Record {
+            sequence: 1,
+            previous: Digest::ZERO,
+            at: instant("2026-11-22").unwrap(),
+            who: Who::owner(),
+            event,
+        };
+        let shown = in_words(&record, Some(forged));
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown}");
+        assert!(in_words(&record, Some("in Zürich")).contains("in Zürich"));
     }
 }

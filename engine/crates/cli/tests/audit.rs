@@ -163,3 +163,17 @@ fn nothing_is_done_that_cannot_be_recorded() {
     assert!(words.contains("audit log"), "{words}");
     assert!(!owner.path("home/keyring.coffer").exists());
 }
+
+#[test]
+fn who_stops_reading_is_no_error() {
+    let owner = Owner::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let done = owner
+        .command("home")
+        .args(["audit", "show"])
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+}

@@ -8,12 +8,16 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{ColumnId, KekSet, Keyring, Passphrase, TableId, TableKey, WrappedTableKey};
+use coffer_keys::{ColumnId, FileKeys, KekSet, Keyring, Passphrase, TableId, TableKey, Vault, WrappedTableKey};
 use coffer_sealing::{Secret, SessionId, SessionKey};
 use coffer_table::{Column, SparkType, TableWriter, WriteId, WriteOptions};
+use parquet::{
+    encryption::encrypt::FileEncryptionProperties,
+    file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion},
+};
 
 pub(crate) const SESSION: SessionId = SessionId([1; 16]);
-const MASTER: &str = "main";
+pub(crate) const MASTER: &str = "main";
 
 pub(crate) fn session_key() -> SessionKey {
     SessionKey::from_secret(Secret::from_bytes([7; 32]))
@@ -39,24 +43,32 @@ pub(crate) fn warm() {
     LazyLock::force(&TABLE_KEY);
     LazyLock::force(&FILE);
     LazyLock::force(&PLAIN);
+    LazyLock::force(&FOREIGN);
+    LazyLock::force(&FILE_KEYS);
 }
 
-/// The key of the fixtures' table. Opening its keyring takes Argon2 once for each process.
-pub(crate) static TABLE_KEY: LazyLock<TableKey> = LazyLock::new(|| {
+/// Opening the keyring takes Argon2, once for each process.
+static VAULT: LazyLock<Arc<Vault>> = LazyLock::new(|| {
     let folder = folder();
-    let (keyring, wrapped) = (folder.join("keyring"), folder.join("table-key"));
+    let keyring = folder.join("keyring");
     if !keyring.exists() {
         fs::create_dir_all(&folder).unwrap();
         let made = Keyring::create(&keyring, &passphrase()).unwrap();
         let key = TableKey::generate(TableId([2; 16])).unwrap();
-        fs::write(&wrapped, made.wrap(MASTER, &key).unwrap().to_bytes()).unwrap();
+        fs::write(folder.join("table-key"), made.wrap(MASTER, &key).unwrap().to_bytes()).unwrap();
     }
-    let wrapped = WrappedTableKey::from_bytes(&fs::read(&wrapped).unwrap()).unwrap();
-    Keyring::open(&keyring, &passphrase())
-        .unwrap()
-        .unwrap(&wrapped)
-        .unwrap()
+    Arc::new(Vault::from(Keyring::open(&keyring, &passphrase()).unwrap()))
 });
+
+/// The key of the fixtures' table.
+pub(crate) static TABLE_KEY: LazyLock<TableKey> = LazyLock::new(|| {
+    let wrapped = fs::read(folder().join("table-key")).unwrap();
+    let wrapped = WrappedTableKey::from_bytes(&wrapped).unwrap();
+    VAULT.keyring().unwrap(&wrapped).unwrap()
+});
+
+/// Of other programs' files.
+pub(crate) static FILE_KEYS: LazyLock<FileKeys> = LazyLock::new(|| FileKeys::new(Arc::clone(&VAULT)));
 
 /// The KEKs of both columns and the footer.
 pub(crate) fn keks() -> Arc<KekSet> {
@@ -139,16 +151,47 @@ fn sealed_file() -> (Vec<u8>, Vec<u8>) {
     (fs::read(folder.path().join(&pin.path)).unwrap(), pin.aad_prefix)
 }
 
-/// The same rows in an unencrypted file.
-pub(crate) static PLAIN: LazyLock<Vec<u8>> =
-    LazyLock::new(|| plain(parquet::file::properties::WriterVersion::PARQUET_1_0, true));
+/// Data keys of the files below, by the column's id (0: the footer) and the key metadata that names them.
+pub(crate) const FOREIGN_KEYS: [(u32, &[u8], [u8; 16]); 3] =
+    [(0, b"footer", [10; 16]), (1, b"a", [11; 16]), (2, b"s", [12; 16])];
 
-pub(crate) fn plain(version: parquet::file::properties::WriterVersion, dictionary: bool) -> Vec<u8> {
+/// The same rows as another program may have written them, with a footer that is sealed, and one that is signed. Committed too.
+pub(crate) static FOREIGN: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    [("foreign-sealed.parquet", false), ("foreign-signed.parquet", true)].map(|(name, signed)| {
+        let file = folder().join(name);
+        if !file.exists() {
+            fs::write(&file, foreign(signed)).unwrap();
+        }
+        fs::read(&file).unwrap()
+    })
+});
+
+fn foreign(signed: bool) -> Vec<u8> {
+    let [(_, footer, key), (_, a, key_a), (_, s, key_s)] = FOREIGN_KEYS;
+    let encryption = FileEncryptionProperties::builder(key.to_vec())
+        .with_plaintext_footer(signed)
+        .with_footer_key_metadata(footer.to_vec())
+        .with_column_key_and_metadata("a", key_a.to_vec(), a.to_vec())
+        .with_column_key_and_metadata("s", key_s.to_vec(), s.to_vec())
+        .build()
+        .unwrap();
+    parquet_file(WriterProperties::builder().with_file_encryption_properties(encryption))
+}
+
+/// The same rows in an unencrypted file.
+pub(crate) static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| plain(WriterVersion::PARQUET_1_0, true));
+
+pub(crate) fn plain(version: WriterVersion, dictionary: bool) -> Vec<u8> {
+    let properties = WriterProperties::builder()
+        .set_writer_version(version)
+        .set_dictionary_enabled(dictionary);
+    parquet_file(properties)
+}
+
+fn parquet_file(properties: WriterPropertiesBuilder) -> Vec<u8> {
     let fields = columns().iter().map(Column::field).collect::<Vec<_>>();
     let schema = Arc::new(arrow::datatypes::Schema::new(fields));
-    let properties = parquet::file::properties::WriterProperties::builder()
-        .set_writer_version(version)
-        .set_dictionary_enabled(dictionary)
+    let properties = properties
         .set_compression(parquet::basic::Compression::SNAPPY)
         .set_max_row_group_row_count(Some(40))
         .build();

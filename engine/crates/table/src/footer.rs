@@ -143,8 +143,8 @@ pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str])
         });
     }
     let all_keys = if let Some(adopted) = &pin.adopted {
-        check_columns(&metadata, columns, |_, chunk, path| {
-            foreign(pin.table, adopted, keks, chunk, path)
+        check_columns(&metadata, columns, |group, chunk, path| {
+            Ok(foreign(pin.table, adopted, keks, chunk, path)? && is_open(group, chunk))
         })?
     } else if pin.clear {
         check_columns(&metadata, columns, |_, chunk, path| {
@@ -276,8 +276,13 @@ fn own(
         None if coffer_sealing::UNSEALED => {}
         _ => return Err(Error::ColumnNotEncrypted(path.string())),
     }
-    // A chunk whose key is not held keeps its metadata sealed, and says so by having no data.
-    Ok(chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0)
+    Ok(is_open(group, chunk))
+}
+
+/// A chunk whose key does not open keeps its metadata sealed, and says so by having no data; but in a footer in the clear it looks like any
+/// other.
+fn is_open(group: &RowGroupMetaData, chunk: &ColumnChunkMetaData) -> bool {
+    chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0
 }
 
 /// A chunk of a table with stored columns: if it is encrypted, then with a key of this table.

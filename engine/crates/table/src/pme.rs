@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use coffer_keys::{KekId, KekSet};
+use coffer_keys::{FileKeys, KekId, KekSet};
 use parquet::{encryption::decrypt::KeyRetriever, errors::ParquetError};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -115,6 +115,13 @@ impl KekSource for KekSet {
             return Err(Error::KeyMetadata("the key is wrapped twice"));
         }
         Ok(self.find(&material.kek_id)?.unwrap(&material.wrapped_dek)?)
+    }
+}
+
+/// The owner's masters, for files of programs that had their keys wrapped by Coffer's KMS client.
+impl KekSource for FileKeys {
+    fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
+        material.open_by(|wrapped| Ok(self.unwrap(&material.kek_id, wrapped)?))
     }
 }
 

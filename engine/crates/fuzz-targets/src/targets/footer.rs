@@ -1,16 +1,18 @@
 //! Footers of sealed files, pinned as they come: as if a manifest named them.
 //!
 //! [`SEALED`] takes the AAD prefix (16 bytes), the footer and its tail. [`PLAINTEXT`] takes the FileMetaData and encrypts it under the
-//! key of the fixture's file.
+//! key of the fixture's file. [`ADOPTED`] takes footers of other programs' files, with the keys that a manifest has of them: the first byte
+//! says what is wrong with these keys, if anything.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use bytes::Bytes;
-use coffer_table::{Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource};
+use coffer_keys::ColumnId;
+use coffer_table::{Adopted, AdoptedKey, Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource};
 
 use super::{cut, seed, with};
 use crate::{
     Outcome, Seed, Target,
-    fixture::{FILE, TABLE_KEY, footer_of, keks},
+    fixture::{FILE, FOREIGN, FOREIGN_KEYS, TABLE_KEY, footer_of, keks},
     outcome, variant,
 };
 
@@ -33,6 +35,16 @@ pub(super) const PLAINTEXT: Target = Target {
     seeds: seeds_plaintext,
 };
 
+pub(super) const ADOPTED: Target = Target {
+    name: "footer_adopted",
+    about: "footers of other programs' files, with the keys that a manifest has of them",
+    // A footer that is signed only is read in the clear.
+    memory: |input| 2048 * input + (1 << 20),
+    smoke: 15_000,
+    run: run_adopted,
+    seeds: seeds_adopted,
+};
+
 const PREFIX: usize = 16;
 
 fn run(input: &[u8]) -> Outcome {
@@ -43,6 +55,10 @@ fn run(input: &[u8]) -> Outcome {
 }
 
 fn open(prefix: &[u8], bytes: &[u8]) -> Result<(), Error> {
+    open_as(prefix, None, bytes)
+}
+
+fn open_as(prefix: &[u8], adopted: Option<Adopted>, bytes: &[u8]) -> Result<(), Error> {
     let length = bytes.len().saturating_sub(8);
     let pin = FooterPin {
         table: TABLE_KEY.table(),
@@ -52,7 +68,7 @@ fn open(prefix: &[u8], bytes: &[u8]) -> Result<(), Error> {
         footer_length: length as u64,
         footer_sha256: Digest::of(&bytes[..length]),
         clear: false,
-        adopted: None,
+        adopted,
     };
     pin.range()?;
     footer::open(Bytes::copy_from_slice(bytes), &pin, &keks(), &["a", "s"]).map(|_| ())
@@ -126,6 +142,52 @@ fn metadata() -> Vec<u8> {
     key.open_in_place(nonce, Aad::from(aad), &mut body).unwrap().to_vec()
 }
 
+/// The manifest has the footer as one in the clear.
+const CLEAR: u8 = 1;
+/// The manifest has no key of column 1.
+const KEY_ABSENT: u8 = 2;
+/// Column 2's key is wrapped under column 1's KEK.
+const KEK_OF_ANOTHER: u8 = 4;
+/// Column 1's key goes by other key metadata.
+const METADATA_OTHER: u8 = 8;
+/// Column 2's key is said to be the footer's.
+const COLUMN_AS_FOOTER: u8 = 16;
+
+fn run_adopted(input: &[u8]) -> Outcome {
+    let Some((&how, bytes)) = input.split_first() else {
+        return "Nothing".to_owned();
+    };
+    let is = |flag: u8| how & flag != 0;
+    let keys = FOREIGN_KEYS
+        .iter()
+        .filter(|(column, ..)| !(is(KEY_ABSENT) && *column == 1))
+        .map(|(column, metadata, key)| {
+            let kek = match column {
+                0 => TABLE_KEY.footer_kek(),
+                2 if is(KEK_OF_ANOTHER) => TABLE_KEY.kek(ColumnId(1)),
+                id => TABLE_KEY.kek(ColumnId(*id)),
+            };
+            let metadata = match column {
+                1 if is(METADATA_OTHER) => b"other",
+                _ => *metadata,
+            };
+            AdoptedKey {
+                column: if is(COLUMN_AS_FOOTER) && *column == 2 {
+                    0
+                } else {
+                    *column
+                },
+                metadata: Digest::of(metadata),
+                wrapped: kek.unwrap().wrap(key).unwrap(),
+            }
+        });
+    let adopted = Adopted {
+        clear_footer: is(CLEAR),
+        keys: keys.collect(),
+    };
+    outcome(open_as(&[], Some(adopted), bytes))
+}
+
 fn seeds() -> Vec<Seed> {
     let whole = [&FILE.aad_prefix[..], footer_of(&FILE.bytes)].concat();
     let module = PREFIX + crypto_metadata().0.len();
@@ -147,6 +209,49 @@ fn seeds() -> Vec<Seed> {
         ),
         seed("module_flipped", with(&whole, module + 20, &[whole[module + 20] ^ 1])),
         seed("cut", cut(&whole, 9)),
+    ]
+}
+
+fn seeds_adopted() -> Vec<Seed> {
+    let [sealed, signed] = [0, 1].map(|at| footer_of(&FOREIGN[at]));
+    let (sealed_as, signed_as) = (
+        |how: u8| [&[how], sealed].concat(),
+        |how: u8| [&[how | CLEAR], signed].concat(),
+    );
+    let (whole, clear) = (sealed_as(0), signed_as(0));
+    vec![
+        seed("sealed", whole.clone()),
+        seed("signed", clear.clone()),
+        seed("nothing", []),
+        seed("sealed_key_absent", sealed_as(KEY_ABSENT)),
+        seed("sealed_key_under_another_kek", sealed_as(KEK_OF_ANOTHER)),
+        seed("sealed_key_by_other_metadata", sealed_as(METADATA_OTHER)),
+        seed("sealed_key_as_the_footers", sealed_as(COLUMN_AS_FOOTER)),
+        seed("signed_key_absent", signed_as(KEY_ABSENT)),
+        seed("signed_key_under_another_kek", signed_as(KEK_OF_ANOTHER)),
+        seed("signed_key_by_other_metadata", signed_as(METADATA_OTHER)),
+        seed("signed_key_as_the_footers", signed_as(COLUMN_AS_FOOTER)),
+        seed("sealed_said_to_be_signed", sealed_as(CLEAR)),
+        seed("signed_said_to_be_sealed", [&[0], signed].concat()),
+        seed(
+            "sealed_flipped",
+            with(&whole, whole.len() / 2, &[whole[whole.len() / 2] ^ 1]),
+        ),
+        seed(
+            "signed_flipped",
+            with(&clear, clear.len() / 2, &[clear[clear.len() / 2] ^ 1]),
+        ),
+        seed(
+            "signature_flipped",
+            with(&clear, clear.len() - 9, &[clear[clear.len() - 9] ^ 1]),
+        ),
+        seed("signature_zeroed", with(&clear, clear.len() - 8 - 28, &[0; 28])),
+        seed(
+            "signature_cut_off",
+            [&clear[..clear.len() - 8 - 28], &clear[clear.len() - 8..]].concat(),
+        ),
+        seed("sealed_cut", cut(&whole, 9)),
+        seed("signed_cut", cut(&clear, 9)),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! A table's manifest. The first byte says how: 0 the file's bytes; else the content, sealed here under the table's key.
 
-use coffer_table::{Digest, Error, FilePin, Manifest, RowGroupPin, manifest_name};
+use coffer_table::{Adopted, AdoptedKey, Digest, Error, FilePin, Manifest, RowGroupPin, manifest_name};
 
 use super::{cut, replaced, seed, with};
 use crate::{
@@ -62,6 +62,20 @@ fn manifest_text() -> String {
     )
 }
 
+/// Of a file that another program wrote.
+fn adopted_text() -> String {
+    let key = |column: u32, digest: &str| {
+        format!(
+            r#"{{"column":{column},"metadata":"{}","wrapped":"AAAA"}}"#,
+            digest.repeat(32)
+        )
+    };
+    let prefix = format!("\"aad_prefix\":\"{}\"", "0a".repeat(16));
+    let keys = [key(0, "c0"), key(1, "c1")].join(",");
+    let adopted = format!(r#""aad_prefix":"","adopted":{{"clear_footer":false,"keys":[{keys}]}}"#);
+    replaced(&manifest_text(), &prefix, &adopted)
+}
+
 /// A manifest as the crate itself writes it.
 fn written() -> Vec<u8> {
     let mut manifest = Manifest::open(&sealed(manifest_text().as_bytes()), &TABLE_KEY).unwrap();
@@ -70,13 +84,20 @@ fn written() -> Vec<u8> {
         path: "part-2.parquet".to_owned(),
         size: 10,
         rows: 1,
-        aad_prefix: vec![1; 16],
+        aad_prefix: vec![],
         footer_length: 5,
         footer_sha256: Digest::of(b"x"),
         row_groups: vec![RowGroupPin { rows: 1, bytes: 1 }],
         column_bytes: vec![1, 0],
         chunks: vec![],
-        adopted: None,
+        adopted: Some(Adopted {
+            clear_footer: true,
+            keys: vec![AdoptedKey {
+                column: 0,
+                metadata: Digest::of(b"footer"),
+                wrapped: TABLE_KEY.footer_kek().unwrap().wrap(&[1; 16]).unwrap(),
+            }],
+        }),
         partition: vec![],
     });
     manifest.seal("main", &TABLE_KEY).unwrap()
@@ -86,8 +107,32 @@ fn seeds() -> Vec<Seed> {
     let text = manifest_text();
     let content = |text: &str| [&[1], text.as_bytes()].concat();
     let changed = |from: &str, to: &str| content(&replaced(&text, from, to));
+    let adopted = adopted_text();
+    let adopted_with = |from: &str, to: &str| content(&replaced(&adopted, from, to));
     let file = [&[0][..], &written()].concat();
     vec![
+        seed("content_adopted", content(&adopted)),
+        seed(
+            "content_adopted_no_footer_key",
+            adopted_with("\"column\":0", "\"column\":2"),
+        ),
+        seed(
+            "content_adopted_two_keys_of_a_column",
+            adopted_with("\"column\":1", "\"column\":0"),
+        ),
+        seed(
+            "content_adopted_metadata_twice",
+            adopted_with(&"c1".repeat(32), &"c0".repeat(32)),
+        ),
+        seed(
+            "content_adopted_key_of_no_column",
+            adopted_with("\"column\":1", "\"column\":7"),
+        ),
+        seed(
+            "content_adopted_unknown_field",
+            adopted_with("\"clear_footer\"", "\"x\":0,\"clear_footer\""),
+        ),
+        seed("content_adopted_digest_short", adopted_with(&"c1".repeat(32), "c1")),
         seed("file", file.clone()),
         seed("content", content(&text)),
         seed("nothing", []),

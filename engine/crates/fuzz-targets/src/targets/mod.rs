@@ -3,6 +3,7 @@
 mod ashe_sum;
 mod codec;
 mod evidence;
+mod file_key;
 mod footer;
 #[cfg(feature = "engine")]
 mod fragment;
@@ -29,8 +30,10 @@ pub fn targets() -> Vec<Target> {
         codec::TARGET,
         manifest::TARGET,
         key_metadata::TARGET,
+        file_key::TARGET,
         footer::SEALED,
         footer::PLAINTEXT,
+        footer::ADOPTED,
         plain::TARGET,
         evidence::TARGET,
         policy::TARGET,

@@ -21,6 +21,7 @@ use crate::{
     Digest, Error, FilePin, KeyMaterial, SparkType, disk,
     footer::{self, TAIL_LEN},
     lengths, plain,
+    pme::KekSource,
     read::read_range,
     writer::{column_bytes, count, name_parts, row_groups},
 };
@@ -296,8 +297,7 @@ impl ByMasters {
     }
 
     fn open(&self, metadata: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let material = KeyMaterial::parse(metadata)?;
-        material.open_by(|wrapped| Ok(self.keys.unwrap(&material.kek_id, wrapped)?))
+        self.keys.data_key(&KeyMaterial::parse(metadata)?)
     }
 }
 

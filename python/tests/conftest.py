@@ -1,4 +1,4 @@
-"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for the whole run."""
+"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for each process of the run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ from coffer.workload.answers import Answer
 from coffer.workload.cluster import Cluster
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver
+from coffer.workload.servers import hadoop_kms
+
+# Files that take minutes each. They come first, so that of two processes none is left alone with one at the end.
+LONG = (
+    "test_nothing_in_clear",
+    "test_faults",
+    "test_fail_closed",
+    "test_protections",
+    "test_attestation",
+    "test_attack",
+    "test_keys",
+    "test_masters",
+    "test_advise",
+    "test_joins",
+    "test_tpch",
+)
 
 TPCH_SCALE = "0.1"
 TPCH_TABLES = tpch.TABLES
@@ -22,6 +38,20 @@ CONF = {
     "spark.sql.files.openCostInBytes": "1024",
     "spark.coffer.scan.targetBytes": "65536",
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fetches what several processes would fetch at once, before they begin."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        tpch.data(TPCH_SCALE)
+        tpch.query(1)
+        hadoop_kms.jars()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first; those of a file in their order."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ LONG = (
     "test_advise",
     "test_joins",
     "test_tpch",
+    "test_zones",
+    "test_interop",
 )
 
 TPCH_SCALE = "0.1"

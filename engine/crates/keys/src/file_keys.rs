@@ -22,7 +22,7 @@ use coffer_sealing::{DerivationKey, Secret, fill_random, open_blob, seal_blob};
 use zeroize::Zeroizing;
 
 use crate::{
-    MasterError, Vault, WrappedKey,
+    KeyContext, MasterError, Vault, WrappedKey,
     codec::{Malformed, Reader, Writer},
 };
 
@@ -98,20 +98,35 @@ impl FileKeyError {
     }
 }
 
-/// Wraps and unwraps such keys for the life of one program.
+/// Wraps and unwraps such keys for the life of one program. What it keeps meanwhile is of use only as long as the keyring has the master,
+/// enabled, in that version: each use looks there again. (A master outside of the keyring is asked once.)
 pub struct FileKeys {
     vault: Arc<Vault>,
     /// By the master's name: what wraps.
     wrapping: Mutex<HashMap<String, Envelope>>,
     /// By the master's name and the envelope's bytes: what was opened.
-    opened: Mutex<HashMap<(String, Vec<u8>), DerivationKey>>,
+    opened: Mutex<HashMap<(String, Vec<u8>), Envelope>>,
 }
 
 #[derive(Clone)]
 struct Envelope {
     id: ParquetKeyId,
-    wrapped: Vec<u8>,
+    wrapped: WrappedKey,
     root: DerivationKey,
+}
+
+impl Envelope {
+    fn new(id: ParquetKeyId, wrapped: WrappedKey, secret: &Secret<32>) -> Self {
+        Self {
+            id,
+            wrapped,
+            root: DerivationKey::new(LABEL, secret),
+        }
+    }
+
+    fn context(&self) -> KeyContext {
+        KeyContext::Parquet(self.id)
+    }
 }
 
 impl FileKeys {
@@ -131,11 +146,11 @@ impl FileKeys {
         }
         let envelope = self.envelope(master)?;
         let blob = seal_blob(&envelope.root, LABEL, &[envelope.id.as_bytes(), master.as_bytes()], key)?;
-        let mut writer = Writer::with_capacity(64 + envelope.wrapped.len() + blob.len());
+        let mut writer = Writer::with_capacity(64 + envelope.wrapped.bytes.len() + blob.len());
         writer
             .raw(MAGIC)
             .raw(envelope.id.as_bytes())
-            .string(&envelope.wrapped)
+            .string(&envelope.wrapped.bytes)
             .raw(&blob);
         Ok(BASE64.encode(writer.finish().as_slice()))
     }
@@ -161,33 +176,56 @@ impl FileKeys {
     fn envelope(&self, master: &str) -> Result<Envelope, FileKeyError> {
         let mut wrapping = lock(&self.wrapping);
         if let Some(envelope) = wrapping.get(master) {
-            return Ok(envelope.clone());
+            if self.still_wraps(envelope) {
+                return Ok(envelope.clone());
+            }
+            wrapping.remove(master);
         }
         let mut id = [0; 16];
         fill_random(&mut id)?;
         let id = ParquetKeyId(id);
         let secret = Secret::generate()?;
-        let envelope = Envelope {
-            id,
-            wrapped: self.vault.wrap_parquet(master, id, &secret)?.bytes,
-            root: DerivationKey::new(LABEL, &secret),
-        };
+        let envelope = Envelope::new(id, self.vault.wrap_parquet(master, id, &secret)?, &secret);
         wrapping.insert(master.to_owned(), envelope.clone());
         Ok(envelope)
     }
 
+    /// Whether its master, of the keyring, is enabled, and the version that wrapped it the newest. Why not is said when another is drawn.
+    fn still_wraps(&self, envelope: &Envelope) -> bool {
+        let newest = || -> Result<bool, MasterError> {
+            self.vault.check_by_keyring(&envelope.context(), &envelope.wrapped)?;
+            let Some((master, version)) = self.vault.keyring_version(&envelope.wrapped)? else {
+                return Ok(true);
+            };
+            let info = self.vault.keyring().master_info(&master)?;
+            Ok(info.newest().is_some_and(|newest| newest.number == version))
+        };
+        newest().unwrap_or(false)
+    }
+
     fn root(&self, master: &str, id: ParquetKeyId, wrapped: &[u8]) -> Result<DerivationKey, FileKeyError> {
         let name = (master.to_owned(), [id.as_bytes(), wrapped].concat());
-        if let Some(root) = lock(&self.opened).get(&name) {
-            return Ok(root.clone());
+        let mut opened = lock(&self.opened);
+        if let Some(envelope) = opened.get(&name) {
+            let open = self.vault.check_by_keyring(&envelope.context(), &envelope.wrapped);
+            let root = envelope.root.clone();
+            return match open {
+                Ok(()) => Ok(root),
+                Err(error) => {
+                    opened.remove(&name);
+                    Err(error.into())
+                }
+            };
         }
+        drop(opened);
         let wrapped = WrappedKey {
             master: master.to_owned(),
             bytes: wrapped.to_vec(),
         };
         let secret = self.vault.unwrap_parquet(id, &wrapped)?;
-        let root = DerivationKey::new(LABEL, &secret);
-        lock(&self.opened).insert(name, root.clone());
+        let envelope = Envelope::new(id, wrapped, &secret);
+        let root = envelope.root.clone();
+        lock(&self.opened).insert(name, envelope);
         Ok(root)
     }
 }
@@ -271,5 +309,38 @@ mod tests {
             *FileKeys::new(vault.clone()).unwrap("main", &wrapped).unwrap(),
             vec![7; 16]
         );
+    }
+
+    /// What `coffer keys` does in another process, this one sees at the next key: by the file, as here.
+    #[test]
+    fn a_running_program_heeds_what_becomes_of_its_masters() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(&folder, "a");
+        let passphrase = Passphrase::new("correct horse").unwrap();
+        let owner = Keyring::open(vault.keyring().path(), &passphrase).unwrap();
+        let keys = FileKeys::new(vault.clone());
+        let first = keys.wrap("main", &[7; 16]).unwrap();
+        assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
+
+        let refused = |wrapped: &str| {
+            assert!(matches!(keys.wrap("main", &[7; 16]), Err(FileKeyError::Master(_))));
+            assert!(matches!(keys.unwrap("main", wrapped), Err(FileKeyError::Master(_))));
+        };
+        owner.set_enabled("main", false).unwrap();
+        refused(&first);
+        owner.set_enabled("main", true).unwrap();
+        assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
+
+        // What is wrapped after a rotation needs the newest version alone.
+        keys.wrap("main", &[7; 16]).unwrap();
+        owner.rotate("main").unwrap();
+        let second = keys.wrap("main", &[8; 16]).unwrap();
+        assert_eq!(*keys.unwrap("main", &second).unwrap(), [8; 16]);
+        assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
+        owner.destroy("main", Some(1)).unwrap();
+        assert!(matches!(keys.unwrap("main", &first), Err(FileKeyError::Master(_))));
+        assert_eq!(*keys.unwrap("main", &second).unwrap(), [8; 16]);
+        owner.destroy("main", None).unwrap();
+        refused(&second);
     }
 }

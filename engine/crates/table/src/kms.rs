@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use coffer_keys::{FileKeys, Home, KekId, TableId, TableKey, Vault};
+use coffer_keys::{FileKeys, Home, KekId, KeyContext, TableId, TableKey, Vault, WrappedKey};
 use zeroize::Zeroizing;
 
 use crate::{Error, Register};
@@ -16,7 +16,8 @@ pub struct Kms {
     register: Register,
     vault: Arc<Vault>,
     masters: FileKeys,
-    tables: Mutex<HashMap<TableId, Arc<TableKey>>>,
+    /// Keys of tables, and as what they were opened.
+    tables: Mutex<HashMap<TableId, (WrappedKey, Arc<TableKey>)>>,
 }
 
 impl Kms {
@@ -52,15 +53,19 @@ impl Kms {
 
     fn table_key(&self, table: TableId) -> Result<Arc<TableKey>, Error> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(key) = tables.get(&table) {
-            return Ok(Arc::clone(key));
+        if let Some((wrapped, key)) = tables.get(&table) {
+            // Else it may have been rewrapped since: the register knows.
+            if self.vault.check_by_keyring(&KeyContext::Table(table), wrapped).is_ok() {
+                return Ok(Arc::clone(key));
+            }
+            tables.remove(&table);
         }
         let record = self
             .register
             .by_id(table)?
             .ok_or_else(|| Error::UnknownTable(table.to_string()))?;
         let key = Arc::new(record.unwrap_key(&self.vault)?);
-        tables.insert(table, Arc::clone(&key));
+        tables.insert(table, (record.wrapped(), Arc::clone(&key)));
         Ok(key)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Two kinds are removed: *leftovers*, in the form of names that writers give, which no version names; and *superseded* files, which only
 //! older versions name. Never while someone may want them: leftovers stay while the table is being written, superseded
-//! files while a running program has it open (see [`Lease`]). Files in any other form are reported, and never touched.
+//! files while a running program has it open (see [`Lease`]). Files in any other form are reported, and never touched; and so are those in
+//! folders that are not of the table's making: another table, with files in the same form, may lie in one.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -166,7 +167,7 @@ pub(crate) fn remove_written(folder: &Path, write: WriteId, keep: &HashSet<&str>
 
 fn remove_leftovers(folder: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
-    for file in files.iter().filter(|file| is_leftover(file)) {
+    for file in files.iter().filter(|file| is_leftover(file) && is_within(folder, file)) {
         remove(folder, file)?;
         removed.push(file.clone());
     }
@@ -196,6 +197,22 @@ fn is_leftover(path: &Path) -> bool {
     let temporary = name.strip_prefix(disk::TEMPORARY);
     name_parts(name).is_some()
         || temporary.is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether a table itself has files where this one lies: right in its folder, among its manifests, or in folders of partitions.
+fn is_within(folder: &Path, file: &Path) -> bool {
+    let parent = file.parent().unwrap_or(Path::new(""));
+    if parent == Path::new(MANIFEST_FOLDER) {
+        return true;
+    }
+    let partition = |inner: &Path| {
+        let name = inner.file_name().and_then(|name| name.to_str());
+        let named = name.is_some_and(|name| name.find('=').is_some_and(|at| at > 0));
+        // A table that somebody put under such a name has manifests of its own.
+        named && !folder.join(inner).join(MANIFEST_FOLDER).exists()
+    };
+    let mut folders = parent.ancestors().filter(|inner| !inner.as_os_str().is_empty());
+    folders.all(partition)
 }
 
 /// Partition folders that held nothing else.

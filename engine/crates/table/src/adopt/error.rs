@@ -91,8 +91,9 @@ impl AdoptError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::Empty | Self::Folder(_) => {
-                "name the folder that holds the files; partitioned data is brought in with coffer decrypt and encrypt"
+            Self::Empty => "name the folder that holds the files",
+            Self::Folder(_) => {
+                "move it elsewhere, or name the folder that holds the files; partitioned data is brought in with coffer decrypt and encrypt"
             }
             Self::NotParquet(_) => "move it elsewhere; names that begin with . or _ are passed over",
             Self::Plain(_) => "seal it with coffer encrypt",

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::AdoptError;
 use crate::{
-    Digest, Error, FilePin, KeyMaterial, SparkType, disk,
+    Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, disk,
     footer::{self, TAIL_LEN},
     lengths, plain,
     pme::KekSource,
@@ -92,7 +92,9 @@ impl Adoption {
     }
 }
 
-/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's markers and checksums are so named.
+/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's markers and checksums are so named. A folder
+/// is refused under any name, since another table may lie in it, or a job's files that are still to come; but for an empty one of ours, which
+/// an adoption that failed may leave.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let io = |error| Error::io("read", folder)(error);
     let mut names = Vec::new();
@@ -102,11 +104,14 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
             .file_name()
             .into_string()
             .map_err(|name| AdoptError::NotParquet(name.to_string_lossy().into_owned()))?;
+        if entry.file_type().map_err(io)?.is_dir() {
+            if name == MANIFEST_FOLDER && fs::read_dir(entry.path()).map_err(io)?.next().is_none() {
+                continue;
+            }
+            return Err(AdoptError::Folder(name).into());
+        }
         if name.starts_with(['.', '_']) {
             continue;
-        }
-        if entry.file_type().map_err(io)?.is_dir() {
-            return Err(AdoptError::Folder(name).into());
         }
         if name_parts(&name).is_some() {
             return Err(AdoptError::Name(name).into());

@@ -1,0 +1,196 @@
+//! Adopting files that other programs wrote: what of a folder is taken, what is refused, and what is never touched.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::array::*;
+use coffer_keys::{FileKeys, Home, Keyring, Passphrase, Policy, Vault};
+use coffer_table::{
+    AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, TableWrite, Target,
+    VerifiedManifest, WriteOptions, clean, open_table, parse_ddl, verify,
+};
+use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
+use serde_json::json;
+
+struct Owner {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    home: Home,
+    vault: Arc<Vault>,
+    kms: Kms,
+}
+
+impl Owner {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let home = Home::at(root.join("home"));
+        home.create().unwrap();
+        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let vault = Arc::new(Vault::from(keyring));
+        Self {
+            _folder: folder,
+            kms: Kms::new(&home, Arc::clone(&vault)),
+            root,
+            home,
+            vault,
+        }
+    }
+
+    fn policy(&self, text: &str) -> Policy {
+        Policy::parse(text, &self.home.policy()).unwrap()
+    }
+
+    /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`, uniformly encrypted.
+    fn foreign(&self, path: &str, values: std::ops::Range<i64>) {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let key = vec![9; 16];
+        let metadata = json!({
+            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true, "kmsInstanceID": "DEFAULT",
+            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main", "wrappedDEK": self.kms.wrap("main", &key).unwrap(),
+            "doubleWrapping": false,
+        });
+        let encryption = FileEncryptionProperties::builder(key)
+            .with_footer_key_metadata(metadata.to_string().into_bytes())
+            .build()
+            .unwrap();
+        let properties = WriterProperties::builder().with_file_encryption_properties(encryption);
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let file = File::create(path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    fn look(&self, folder: &str) -> Result<Adoption, Error> {
+        Adoption::look(
+            &self.root.join(folder),
+            &Arc::new(FileKeys::new(Arc::clone(&self.vault))),
+        )
+    }
+
+    fn publish(&self, found: Adoption, name: &str, policy: &Policy) -> Result<VerifiedManifest, Error> {
+        found.publish(
+            (&self.home, &self.vault, policy),
+            &AdoptAs { name, master: None },
+            |_| (),
+        )
+    }
+
+    fn adopt(&self, folder: &str) -> Result<VerifiedManifest, Error> {
+        self.publish(self.look(folder)?, folder, &self.policy(""))
+    }
+
+    /// A table of ours with one row.
+    fn table(&self, name: &str, folder: &str) {
+        let new = NewColumns {
+            columns: parse_ddl("a BIGINT").unwrap(),
+            ..NewColumns::default()
+        };
+        let folder = self.root.join(folder);
+        let table = TableWrite::create(&self.home, &self.vault, &self.policy(""), name, &folder, new).unwrap();
+        let writer = table.writer(WriteOptions::default()).unwrap();
+        let mut file = writer.file().unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), vec![column]).unwrap())
+            .unwrap();
+        let pin = file.finish().unwrap().pin;
+        table.publish(vec![pin]).unwrap();
+    }
+
+    fn open(&self, name: &str) -> VerifiedManifest {
+        open_table(&self.home, &self.vault, &self.policy(""), &Target::Name(name.into())).unwrap()
+    }
+
+    fn is_sound(&self, name: &str) -> bool {
+        verify::verify(&self.open(name), true, |_| ()).unwrap().is_sound()
+    }
+
+    fn is_registered(&self, name: &str) -> bool {
+        let register = coffer_table::Register::of(&self.home, self.vault.keyring());
+        register.by_name(name).unwrap().is_some()
+    }
+}
+
+fn rows(table: &VerifiedManifest) -> usize {
+    let files = table.manifest().files.iter();
+    files
+        .flat_map(|pin| FileReader::open(table, pin).unwrap())
+        .map(|batch| batch.unwrap().num_rows())
+        .sum()
+}
+
+/// Changes a byte of the first page.
+fn damage(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[60] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn folders_are_refused_under_any_name() {
+    let owner = Owner::new();
+    owner.foreign("sales/a.parquet", 0..100);
+    for name in ["day=1", "_temporary", ".hidden", "_old"] {
+        let folder = owner.root.join("sales").join(name);
+        fs::create_dir(&folder).unwrap();
+        let refused = owner.adopt("sales");
+        assert!(
+            matches!(&refused, Err(Error::Adopt(AdoptError::Folder(found))) if found == name),
+            "{name}"
+        );
+        fs::remove_dir(&folder).unwrap();
+    }
+    // An adoption that failed may leave ours, and nothing in it.
+    let own = owner.root.join("sales").join(MANIFEST_FOLDER);
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("x"), b"").unwrap();
+    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Folder(_)))));
+    fs::remove_file(own.join("x")).unwrap();
+    assert_eq!(rows(&owner.adopt("sales").unwrap()), 100);
+}
+
+#[test]
+fn another_table_inside_keeps_its_files() {
+    let owner = Owner::new();
+    owner.foreign("sales/a.parquet", 0..100);
+    let file = owner.root.join("sales/a.parquet");
+    let whole = fs::read(&file).unwrap();
+    // It comes while the files are looked at, and the adoption then fails.
+    let found = owner.look("sales").unwrap();
+    owner.table("old", "sales/_old");
+    owner.table("day", "sales/day=1");
+    damage(&file);
+    assert!(owner.publish(found, "sales", &owner.policy("")).is_err());
+    assert!(!owner.is_registered("sales"));
+    assert!(owner.is_sound("old") && owner.is_sound("day"));
+    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Folder(_)))));
+
+    // It comes afterwards, and somebody cleans.
+    let elsewhere = |from: &str, to: &str| fs::rename(owner.root.join(from), owner.root.join(to)).unwrap();
+    elsewhere("sales/_old", "aside");
+    elsewhere("sales/day=1", "day");
+    fs::write(&file, whole).unwrap();
+    owner.adopt("sales").unwrap();
+    elsewhere("aside", "sales/_old");
+    elsewhere("day", "sales/day=1");
+    // A leftover of ours, in a folder of a partition and beside the files.
+    fs::create_dir(owner.root.join("sales/p=1")).unwrap();
+    let leftovers = ["p=1/.tmp-0123456789abcdef", ".tmp-0123456789abcdef"];
+    for name in leftovers {
+        fs::write(owner.root.join("sales").join(name), b"").unwrap();
+    }
+    let mut removed = clean::clean(&owner.home, &owner.open("sales")).unwrap().removed;
+    removed.sort_by_key(|path| std::cmp::Reverse(path.as_os_str().len()));
+    assert_eq!(removed, leftovers.map(PathBuf::from));
+    assert!(owner.is_sound("old") && owner.is_sound("day"));
+    assert_eq!(rows(&owner.open("sales")), 100);
+    // They are not passed over either.
+    let extra = verify::verify(&owner.open("sales"), false, |_| ()).unwrap().extra;
+    assert!(extra.iter().any(|path| path.starts_with("_old")) && extra.iter().any(|path| path.starts_with("day=1")));
+}

@@ -2,14 +2,29 @@
 //! fsync, rename, fsync of the folder. Two writers take turns by a lock file.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
-/// Replaces `path`, or makes it.
+/// Replaces `path`, or makes it. The caller holds its [`lock`].
+///
+/// The temporary file has always the same name, `<path>.tmp`: one that a killed process left has the keys of then, under the passphrase
+/// of then, and must not outlive the next writing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    staged(path, bytes)?.persist(path).map_err(|failed| failed.error)?;
+    let temporary = beside(path, ".tmp");
+    remove(&temporary)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written
+        .and_then(|()| fs::rename(&temporary, path))
+        // The failure is what counts; what cannot be removed now, the next writing removes.
+        .inspect_err(|_| drop(remove(&temporary)))?;
     sync_folder(path)
 }
 
@@ -23,13 +38,11 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Held while a file is read, changed and replaced.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".lock");
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
-        .open(folder(path).join(name))?;
+        .open(beside(path, ".lock"))?;
     file.lock()?;
     Ok(file)
 }
@@ -45,6 +58,19 @@ fn staged(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(suffix);
+    folder(path).join(name)
+}
+
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
@@ -53,5 +79,47 @@ fn folder(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes_with_the_next_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keyring.coffer");
+        create(&path, b"first").unwrap();
+        let (stray, elsewhere) = (
+            folder.path().join("keyring.coffer.tmp"),
+            folder.path().join("elsewhere"),
+        );
+        fs::write(&stray, b"keys of long ago").unwrap();
+        replace(&path, b"second").unwrap();
+        assert_eq!(names(folder.path()), ["keyring.coffer"]);
+        // It is not written through.
+        fs::write(&elsewhere, b"other").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &stray).unwrap();
+        replace(&path, b"third").unwrap();
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"other");
+        assert_eq!(fs::read(&path).unwrap(), b"third");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // One that cannot be put in place goes too.
+        let taken = folder.path().join("taken");
+        fs::create_dir_all(taken.join("inner")).unwrap();
+        assert!(replace(&taken, b"x").is_err());
+        assert_eq!(names(folder.path()), ["elsewhere", "keyring.coffer", "taken"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -23,10 +24,14 @@ pub(crate) struct Staged(PathBuf);
 impl Staged {
     /// Writes these bytes into a folder; durable but for the name when it returns.
     pub(crate) fn write(folder: &Path, bytes: &[u8]) -> Result<Self, Error> {
-        let path = folder.join(format!("{TEMPORARY}{}", random_hex::<8>()?));
+        Self::write_to(folder.join(format!("{TEMPORARY}{}", random_hex::<8>()?)), bytes, 0o666)
+    }
+
+    fn write_to(path: PathBuf, bytes: &[u8], mode: u32) -> Result<Self, Error> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
+            .mode(mode)
             .open(&path)
             .map_err(Error::io("create", &path))?;
         let staged = Self(path);
@@ -62,9 +67,19 @@ impl Drop for Staged {
     }
 }
 
-/// Replaces the file at `path` by these bytes; durable when it returns.
+/// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed process left in
+/// `<path>.tmp`, the next removes.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let staged = Staged::write(path.parent().unwrap_or(Path::new(".")), bytes)?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &temporary)(error));
+        }
+        _ => {}
+    }
+    let staged = Staged::write_to(temporary, bytes, 0o600)?;
     fs::rename(&staged.0, path).map_err(Error::io("replace", path))?;
     sync_folder(staged.folder())
 }
@@ -109,6 +124,18 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_writer_left_goes_with_the_next_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("register.coffer");
+        fs::write(folder.path().join("register.coffer.tmp"), b"half").unwrap();
+        for bytes in [b"first", b"again"] {
+            replace(&path, bytes).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        }
+    }
 
     #[test]
     fn only_files_are_read() {

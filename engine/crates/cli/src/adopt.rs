@@ -1,6 +1,6 @@
 //! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this home, become a table as they are.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{fs, path::Path, sync::Arc, time::Instant};
 
 use coffer_audit::{Event, TableUse};
 use coffer_keys::{FileKeys, Policy};
@@ -18,14 +18,18 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     let home = site.home()?;
     let policy = site.policy()?;
     let vault = Arc::new(site.vault(&policy)?);
-    let found = Adoption::look(&args.path, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
-    let event = Event::granted("adopt").table(TableUse {
+    let folder = fs::canonicalize(&args.path).map_err(|error| Failure::io("open", &args.path, error))?;
+    // Looking opens the keys of all files.
+    let used = TableUse {
         name: name.clone(),
-        columns: found.columns().map(str::to_owned).collect(),
         write: true,
         ..TableUse::default()
-    });
+    };
+    let event = Event::granted("adopt")
+        .table(used)
+        .detail("folder", folder.to_string_lossy());
     audit::note(site, vault.keyring(), event)?;
+    let found = Adoption::look(&folder, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
     let bar = output::progress(found.bytes(), "checking", true);
     let table = AdoptAs {
         name: &name,

@@ -15,7 +15,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use coffer_audit::{Event, TableUse};
+use coffer_audit::{Event, Outcome, TableUse};
 use coffer_keys::{KekId, Vault};
 use coffer_table::{Error as TableError, Kms, Register};
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
     let policy = site.policy()?;
     let vault = Arc::new(site.vault(&policy)?);
     let kms = Kms::new(&site.home()?, Arc::clone(&vault));
-    let mut noted = HashSet::new();
+    let mut log = Log::new(site, &vault);
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     loop {
         let mut line = Zeroizing::new(Vec::new());
@@ -51,16 +51,11 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
             }
             _ => {}
         }
-        let answer = parse(&line)
-            .and_then(|request| {
-                let name = (request.wrap.is_some(), request.master.clone());
-                if !noted.contains(&name) {
-                    note(site, &vault, &request)?;
-                    noted.insert(name);
-                }
-                answer(&kms, request)
-            })
-            .unwrap_or_else(|(error, hint)| json!({ "error": error, "hint": hint }));
+        let answer = match parse(&line) {
+            Ok((master, asked)) => answer(&kms, &mut log, &master, asked),
+            Err(refusal) => Err(refusal),
+        };
+        let answer = answer.unwrap_or_else(|(error, hint)| json!({ "error": error, "hint": hint }));
         let mut text = Zeroizing::new(answer.to_string());
         text.push('\n');
         forget(answer);
@@ -77,48 +72,103 @@ fn malformed() -> Refusal {
     ("this is no request of a KMS client of Coffer".to_owned(), None)
 }
 
-fn parse(line: &[u8]) -> Result<Request, Refusal> {
-    serde_json::from_slice(line).map_err(|_| malformed())
+/// What a client wants done with a master.
+enum Asked {
+    Wrap(Zeroizing<Vec<u8>>),
+    Unwrap(String),
 }
 
-/// The audit log has each name that is used, once for each direction and run; a run that it cannot have goes no further.
-fn note(site: &Site, vault: &Vault, request: &Request) -> Result<(), Refusal> {
-    let refused = |failure: Failure| (failure.to_string(), None);
-    let mut event = Event::granted(if request.wrap.is_some() {
-        "kms wrap"
-    } else {
-        "kms unwrap"
-    });
-    match request.master.parse::<KekId>() {
-        Ok(id) => {
-            let home = site.home().map_err(refused)?;
-            let known = Register::of(&home, vault.keyring()).by_id(id.table());
-            let known = known.map_err(|error| refused(error.into()))?;
-            event = event.table(TableUse {
-                name: known.map_or_else(String::new, |record| record.name),
-                id: id.table().to_string(),
-                keys: vec![request.master.clone()],
-                ..TableUse::default()
-            });
-        }
-        Err(_) => event = event.detail("master", &request.master),
-    }
-    audit::note(site, vault.keyring(), event).map_err(refused)
-}
-
-fn answer(kms: &Kms, request: Request) -> Result<Value, Refusal> {
-    let failed = |error: TableError| (error.to_string(), error.hint());
-    match (request.wrap, request.unwrap) {
+fn parse(line: &[u8]) -> Result<(String, Asked), Refusal> {
+    let request: Request = serde_json::from_slice(line).map_err(|_| malformed())?;
+    let asked = match (request.wrap, request.unwrap) {
         (Some(key), None) => {
             let key = Zeroizing::new(key);
-            let key = Zeroizing::new(BASE64.decode(key.as_bytes()).map_err(|_| malformed())?);
-            Ok(json!({ "wrapped": kms.wrap(&request.master, &key).map_err(failed)? }))
+            Asked::Wrap(Zeroizing::new(BASE64.decode(key.as_bytes()).map_err(|_| malformed())?))
         }
-        (None, Some(wrapped)) => {
-            let key = kms.unwrap(&request.master, &wrapped).map_err(failed)?;
-            Ok(json!({ "key": BASE64.encode(key.as_slice()) }))
+        (None, Some(wrapped)) => Asked::Unwrap(wrapped),
+        _ => return Err(malformed()),
+    };
+    Ok((request.master, asked))
+}
+
+fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Value, Refusal> {
+    let action = match asked {
+        Asked::Wrap(_) => "kms wrap",
+        Asked::Unwrap(_) => "kms unwrap",
+    };
+    log.granted(action, master)
+        .map_err(|failure| (failure.to_string(), None))?;
+    let answer = match asked {
+        Asked::Wrap(key) => kms.wrap(master, &key).map(|wrapped| json!({ "wrapped": wrapped })),
+        Asked::Unwrap(wrapped) => kms
+            .unwrap(master, &wrapped)
+            .map(|key| json!({ "key": BASE64.encode(key.as_slice()) })),
+    };
+    answer.map_err(|error| {
+        log.refused(action, master, &error);
+        (error.to_string(), error.hint())
+    })
+}
+
+/// The audit log has each name that is used, before it is used, and each that was refused: once for each direction and run.
+struct Log<'a> {
+    site: &'a Site,
+    vault: &'a Vault,
+    noted: HashSet<(Outcome, &'static str, String)>,
+}
+
+impl<'a> Log<'a> {
+    fn new(site: &'a Site, vault: &'a Vault) -> Self {
+        Self {
+            site,
+            vault,
+            noted: HashSet::new(),
         }
-        _ => Err(malformed()),
+    }
+
+    /// What the log cannot have goes no further.
+    fn granted(&mut self, action: &'static str, master: &str) -> Result<(), Failure> {
+        self.note(action, master, Event::granted(action))
+    }
+
+    /// A refusal stays one if it cannot be logged.
+    fn refused(&mut self, action: &'static str, master: &str, error: &TableError) {
+        let event = Event::refused(action, code(error), error.to_string());
+        if let Err(failure) = self.note(action, master, event) {
+            eprintln!("warning: a refusal is not in the audit log: {failure}");
+        }
+    }
+
+    fn note(&mut self, action: &'static str, master: &str, mut event: Event) -> Result<(), Failure> {
+        let name = (event.outcome, action, master.to_owned());
+        if self.noted.contains(&name) {
+            return Ok(());
+        }
+        match master.parse::<KekId>() {
+            Ok(id) => {
+                let known = Register::of(&self.site.home()?, self.vault.keyring()).by_id(id.table())?;
+                event = event.table(TableUse {
+                    name: known.map_or_else(String::new, |record| record.name),
+                    id: id.table().to_string(),
+                    keys: vec![master.to_owned()],
+                    ..TableUse::default()
+                });
+            }
+            Err(_) => event = event.detail("master", master),
+        }
+        audit::note(self.site, self.vault.keyring(), event)?;
+        self.noted.insert(name);
+        Ok(())
+    }
+}
+
+/// A stable word for why a key is not wrapped or unwrapped.
+fn code(error: &TableError) -> &'static str {
+    match error {
+        TableError::FileKey(error) => error.code(),
+        TableError::Master(error) | TableError::Key { error, .. } => error.code(),
+        TableError::UnknownTable(_) => "table_unknown",
+        _ => "file_key",
     }
 }
 

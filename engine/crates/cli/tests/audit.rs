@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::{Owner, done};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn small(owner: &Owner, name: &str) {
     owner.write("small.csv", "id\n1\n2\n");
@@ -119,6 +119,45 @@ fn a_home_that_lost_its_keyring_records_that_it_came_back() {
     assert!(!owner.path("found/register.coffer").exists());
 }
 
+#[test]
+fn what_a_kms_client_is_refused_is_recorded_once() {
+    let owner = Owner::new();
+    let before = records(&owner).len();
+    let key = "AAECAwQFBgcICQoLDA0ODw==";
+    let wrap = |master: &str| json!({ "master": master, "wrap": key });
+    let unwrap = |master: &str| json!({ "master": master, "unwrap": "AAAA" });
+    let no_kek = "00000000000000000000000000000000.1";
+    let answers = owner.kms(&[
+        wrap("main"),
+        wrap("none"),
+        wrap("none"),
+        unwrap("main"),
+        unwrap("main"),
+        json!({ "master": "main" }),
+        json!({ "master": "main", "wrap": "no base64" }),
+        unwrap(no_kek),
+    ]);
+    let granted: Vec<bool> = answers.iter().map(|answer| answer["error"].is_null()).collect();
+    assert_eq!(granted, [true, false, false, false, false, false, false, false]);
+    let found: Vec<_> = records(&owner)[before..]
+        .iter()
+        .map(|(action, outcome, _, details)| {
+            let master = details["master"].as_str().unwrap_or_default().to_owned();
+            (action.clone(), outcome.clone(), master)
+        })
+        .collect();
+    let record = |action: &str, outcome: &str, master: &str| (action.to_owned(), outcome.to_owned(), master.to_owned());
+    let want = [
+        record("kms wrap", "granted", "main"),
+        record("kms wrap", "granted", "none"),
+        record("kms wrap", "refused", "none"),
+        record("kms unwrap", "granted", "main"),
+        record("kms unwrap", "refused", "main"),
+    ];
+    assert_eq!(found[..want.len()], want);
+    assert_eq!(found.len(), want.len() + 2, "{found:?}");
+}
+
 /// With a log that cannot be written no command does anything: keyring, register and files stay as they were, to the byte.
 #[test]
 fn nothing_is_done_that_cannot_be_recorded() {
@@ -136,6 +175,9 @@ fn nothing_is_done_that_cannot_be_recorded() {
         files.extend(owner.files("a"));
         files
     };
+    // Its keys would be opened before the folder is known to have a file that is none.
+    fs::create_dir(owner.path("foreign")).unwrap();
+    owner.write("foreign/a.parquet", "no Parquet");
     let before = state(&owner);
     let commands: &[&[&str]] = &[
         &["keys", "create", "third"],
@@ -151,6 +193,7 @@ fn nothing_is_done_that_cannot_be_recorded() {
         &["keys", "export-keks", "--table", "a", "--output", "x"],
         &["keys", "passwd", "--new-passphrase-file", "small.csv"],
         &["keys", "forget", "a", "--yes"],
+        &["adopt", "foreign"],
     ];
     for arguments in commands {
         let words = owner.fails(1, arguments);

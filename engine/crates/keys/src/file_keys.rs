@@ -83,6 +83,17 @@ pub enum FileKeyError {
 }
 
 impl FileKeyError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Master(error) => error.code(),
+            Self::NotOurs { .. } => "file_key_not_ours",
+            Self::Altered { .. } => "file_key_altered",
+            Self::Length(_) => "file_key_length",
+            Self::Sealing(error) => error.code(),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -60,6 +61,28 @@ impl Owner {
     /// stderr of a command that must fail so.
     pub(crate) fn fails(&self, code: i32, arguments: &[&str]) -> String {
         failed(self.run(arguments), code, arguments)
+    }
+
+    /// What `coffer kms` answers to these requests, line by line.
+    pub(crate) fn kms(&self, requests: &[Value]) -> Vec<Value> {
+        let mut child = self
+            .command("home")
+            .arg("kms")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        for request in requests {
+            writeln!(input, "{request}").unwrap();
+        }
+        drop(input);
+        let answers = done(child.wait_with_output().unwrap(), &["kms"]);
+        answers
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {

@@ -81,11 +81,6 @@ impl Adoption {
         Ok(found)
     }
 
-    /// The columns' names.
-    pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.columns.iter().map(|(name, _, _)| name.as_str())
-    }
-
     /// Of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.pin.size).sum()

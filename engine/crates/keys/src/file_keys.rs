@@ -150,13 +150,20 @@ impl FileKeys {
         }
     }
 
-    /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy.
-    pub fn wrap(&self, master: &str, key: &[u8]) -> Result<String, FileKeyError> {
+    /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy. `enter` is told what the master wrapped before
+    /// anything goes out that needs it: files keep such keys where nobody at home sees them. Where it fails, nothing goes out.
+    pub fn wrap<E: From<FileKeyError>>(
+        &self,
+        master: &str,
+        key: &[u8],
+        enter: impl FnOnce(&KeyContext, &WrappedKey) -> Result<(), E>,
+    ) -> Result<String, E> {
         if !matches!(key.len(), 16 | 24 | 32) {
-            return Err(FileKeyError::Length(key.len()));
+            return Err(FileKeyError::Length(key.len()).into());
         }
-        let envelope = self.envelope(master)?;
-        let blob = seal_blob(&envelope.root, LABEL, &[envelope.id.as_bytes(), master.as_bytes()], key)?;
+        let envelope = self.envelope(master, enter)?;
+        let blob = seal_blob(&envelope.root, LABEL, &[envelope.id.as_bytes(), master.as_bytes()], key)
+            .map_err(FileKeyError::Sealing)?;
         let mut writer = Writer::with_capacity(64 + envelope.wrapped.bytes.len() + blob.len());
         writer
             .raw(MAGIC)
@@ -184,7 +191,11 @@ impl FileKeys {
         Ok(Zeroizing::new(key))
     }
 
-    fn envelope(&self, master: &str) -> Result<Envelope, FileKeyError> {
+    fn envelope<E: From<FileKeyError>>(
+        &self,
+        master: &str,
+        enter: impl FnOnce(&KeyContext, &WrappedKey) -> Result<(), E>,
+    ) -> Result<Envelope, E> {
         let mut wrapping = lock(&self.wrapping);
         if let Some(envelope) = wrapping.get(master) {
             if self.still_wraps(envelope) {
@@ -192,13 +203,22 @@ impl FileKeys {
             }
             wrapping.remove(master);
         }
+        let envelope = self.draw(master)?;
+        enter(&envelope.context(), &envelope.wrapped)?;
+        wrapping.insert(master.to_owned(), envelope.clone());
+        Ok(envelope)
+    }
+
+    fn draw(&self, master: &str) -> Result<Envelope, FileKeyError> {
         let mut id = [0; 16];
         fill_random(&mut id)?;
         let id = ParquetKeyId(id);
         let secret = Secret::generate()?;
-        let envelope = Envelope::new(id, self.vault.wrap_parquet(master, id, &secret)?, &secret);
-        wrapping.insert(master.to_owned(), envelope.clone());
-        Ok(envelope)
+        Ok(Envelope::new(
+            id,
+            self.vault.wrap_parquet(master, id, &secret)?,
+            &secret,
+        ))
     }
 
     /// Whether its master, of the keyring, is enabled, and the version that wrapped it the newest. Why not is said when another is drawn.
@@ -266,6 +286,12 @@ mod tests {
         ))
     }
 
+    impl FileKeys {
+        fn wrapped(&self, master: &str, key: &[u8]) -> Result<String, FileKeyError> {
+            self.wrap(master, key, |_, _| Ok(()))
+        }
+    }
+
     #[test]
     fn keys_go_round_by_their_master_only() {
         let folder = tempfile::tempdir().unwrap();
@@ -274,7 +300,7 @@ mod tests {
         let (first, second) = ("main", "second");
         let keys = FileKeys::new(vault.clone());
         for length in [16, 24, 32] {
-            let wrapped = keys.wrap(first, &vec![7; length]).unwrap();
+            let wrapped = keys.wrapped(first, &vec![7; length]).unwrap();
             assert_eq!(
                 *FileKeys::new(vault.clone()).unwrap(first, &wrapped).unwrap(),
                 vec![7; length]
@@ -286,9 +312,12 @@ mod tests {
             ));
             assert!(FileKeys::new(other.clone()).unwrap(first, &wrapped).is_err());
         }
-        assert_ne!(keys.wrap(first, &[7; 16]).unwrap(), keys.wrap(first, &[7; 16]).unwrap());
-        assert!(matches!(keys.wrap(first, &[7; 15]), Err(FileKeyError::Length(15))));
-        assert!(matches!(keys.wrap("none", &[7; 16]), Err(FileKeyError::Master(_))));
+        assert_ne!(
+            keys.wrapped(first, &[7; 16]).unwrap(),
+            keys.wrapped(first, &[7; 16]).unwrap()
+        );
+        assert!(matches!(keys.wrapped(first, &[7; 15]), Err(FileKeyError::Length(15))));
+        assert!(matches!(keys.wrapped("none", &[7; 16]), Err(FileKeyError::Master(_))));
     }
 
     #[test]
@@ -296,7 +325,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(&folder, "a");
         let wrapped = BASE64
-            .decode(FileKeys::new(vault.clone()).wrap("main", &[7; 16]).unwrap())
+            .decode(FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap())
             .unwrap();
         for at in 0..wrapped.len() {
             let mut altered = wrapped.clone();
@@ -314,12 +343,38 @@ mod tests {
     fn keys_outlive_a_rotation_of_their_master() {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(&folder, "a");
-        let wrapped = FileKeys::new(vault.clone()).wrap("main", &[7; 16]).unwrap();
+        let wrapped = FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap();
         vault.keyring().rotate("main").unwrap();
         assert_eq!(
             *FileKeys::new(vault.clone()).unwrap("main", &wrapped).unwrap(),
             vec![7; 16]
         );
+    }
+
+    #[test]
+    fn nothing_goes_out_that_is_not_entered() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(&folder, "a");
+        let keys = FileKeys::new(vault.clone());
+        let refuse = |_: &KeyContext, _: &WrappedKey| Err(FileKeyError::Length(0));
+        for _ in 0..2 {
+            assert!(matches!(
+                keys.wrap("main", &[7; 16], refuse),
+                Err(FileKeyError::Length(0))
+            ));
+        }
+        let mut entered = Vec::new();
+        for rotated in [false, true, false] {
+            if rotated {
+                vault.keyring().rotate("main").unwrap();
+            }
+            let enter = |_: &KeyContext, wrapped: &WrappedKey| -> Result<(), FileKeyError> {
+                entered.push(vault.keyring_version(wrapped)?.unwrap().1);
+                Ok(())
+            };
+            keys.wrap("main", &[7; 16], enter).unwrap();
+        }
+        assert_eq!(entered, [1, 2]);
     }
 
     /// What `coffer keys` does in another process, this one sees at the next key: by the file, as here.
@@ -330,11 +385,11 @@ mod tests {
         let passphrase = Passphrase::new("correct horse").unwrap();
         let owner = Keyring::open(vault.keyring().path(), &passphrase).unwrap();
         let keys = FileKeys::new(vault.clone());
-        let first = keys.wrap("main", &[7; 16]).unwrap();
+        let first = keys.wrapped("main", &[7; 16]).unwrap();
         assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
 
         let refused = |wrapped: &str| {
-            assert!(matches!(keys.wrap("main", &[7; 16]), Err(FileKeyError::Master(_))));
+            assert!(matches!(keys.wrapped("main", &[7; 16]), Err(FileKeyError::Master(_))));
             assert!(matches!(keys.unwrap("main", wrapped), Err(FileKeyError::Master(_))));
         };
         owner.set_enabled("main", false).unwrap();
@@ -343,9 +398,9 @@ mod tests {
         assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
 
         // What is wrapped after a rotation needs the newest version alone.
-        keys.wrap("main", &[7; 16]).unwrap();
+        keys.wrapped("main", &[7; 16]).unwrap();
         owner.rotate("main").unwrap();
-        let second = keys.wrap("main", &[8; 16]).unwrap();
+        let second = keys.wrapped("main", &[8; 16]).unwrap();
         assert_eq!(*keys.unwrap("main", &second).unwrap(), [8; 16]);
         assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
         owner.destroy("main", Some(1)).unwrap();

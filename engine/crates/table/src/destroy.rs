@@ -4,23 +4,35 @@ use coffer_keys::{KeyContext, MasterInfo, Vault};
 
 use crate::{Error, HeldKey, Register, register::Locked};
 
+/// A master that is gone, and what went with it.
+#[derive(Debug)]
+pub struct Destroyed {
+    /// The master as it is now.
+    pub info: MasterInfo,
+    /// Tables and links that can never be opened again.
+    pub lost: Vec<HeldKey>,
+    /// And files of other programs, wherever they are.
+    pub files: bool,
+}
+
 impl Register {
-    /// Destroys a master of the keyring, or one version of it that is not its newest. While tables or links need it that is an
-    /// error which names them, unless they are `given_up`: they can then never be opened again.
+    /// Destroys a master of the keyring, or one version of it that is not its newest. While tables, links, or files that other programs
+    /// wrote need it that is an error which says so, unless they are `given_up`: they can then never be opened again.
     ///
-    /// The register stays locked meanwhile, so that no table comes to need it in between.
+    /// The register stays locked meanwhile, so that nothing comes to need it in between.
     pub fn destroy_master(
         &self,
         vault: &Vault,
         master: &str,
         version: Option<u32>,
         given_up: bool,
-    ) -> Result<(MasterInfo, Vec<HeldKey>), Error> {
+    ) -> Result<Destroyed, Error> {
         let locked = self.lock()?;
-        let needed = needing(&locked, vault, master, version)?;
-        if !needed.is_empty() && !given_up {
+        let lost = needing(&locked, vault, master, version)?;
+        let files = locked.is_needed_by_files(master, version);
+        if (!lost.is_empty() || files) && !given_up {
             let named = |wanted: fn(&KeyContext) -> bool| {
-                let keys = needed.iter().filter(|key| wanted(&key.context));
+                let keys = lost.iter().filter(|key| wanted(&key.context));
                 let mut names: Vec<String> = keys.map(|key| key.name.clone()).collect();
                 names.dedup();
                 names
@@ -29,10 +41,11 @@ impl Register {
                 master: master.to_owned(),
                 tables: named(|context| matches!(context, KeyContext::Table(_))),
                 links: named(|context| matches!(context, KeyContext::Link(_))),
+                files,
             });
         }
         let info = vault.keyring().destroy(master, version).map_err(Error::Keyring)?;
-        Ok((info, needed))
+        Ok(Destroyed { info, lost, files })
     }
 }
 

@@ -238,7 +238,7 @@ pub enum Error {
         got: u64,
     },
     /// A master that is needed cannot be destroyed.
-    #[error("the master key {master:?} is needed by {}", needed(tables, links))]
+    #[error("the master key {master:?} is needed by {}", needed(tables, links, *files))]
     MasterNeeded {
         /// The master.
         master: String,
@@ -246,6 +246,8 @@ pub enum Error {
         tables: Vec<String>,
         /// Links whose keys it wrapped.
         links: Vec<String>,
+        /// It wrapped keys of files that other programs wrote.
+        files: bool,
     },
     /// A table that is being written cannot be cleared away.
     #[error("the table `{0}` is being written by a running program")]
@@ -539,7 +541,17 @@ impl Error {
             Error::VersionTaken(_) => "look at what put it there; coffer verify names it",
             Error::Conflict { .. } => "nothing was written; run it again",
             Error::RewrapRaced(_) => "run it again; nothing is lost",
-            Error::MasterNeeded { .. } => "move them to another master first, with coffer keys rewrap --to",
+            Error::MasterNeeded {
+                tables, links, files, ..
+            } => match (files, tables.is_empty() && links.is_empty()) {
+                (false, _) => "coffer keys rewrap --all --to OTHER moves them",
+                (true, true) => {
+                    "PyArrow and Spark need it for them; a table that adopted them does not, nor does one that was encrypted anew"
+                }
+                (true, false) => {
+                    "coffer keys rewrap --all --to OTHER moves tables and links; PyArrow and Spark need it for the files, a table that adopted them does not"
+                }
+            },
             Error::RowsLost { .. } => "nothing was published, and the table is as it was; run it again",
             Error::BeingWritten(_) => "wait for it to end, then clean again",
             Error::StillThere(_) => "delete its folder, or keep the table",
@@ -565,10 +577,11 @@ impl Error {
     }
 }
 
-/// "the tables `a`, `b` and the links `c`"
-fn needed(tables: &[String], links: &[String]) -> String {
+/// "the tables `a`, `b` and the links `c` and Parquet files that other programs wrote"
+fn needed(tables: &[String], links: &[String], files: bool) -> String {
     let list = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} `{}`", names.join("`, `")));
-    let lists = [list("the tables", tables), list("the links", links)];
+    let files = files.then(|| "Parquet files that other programs wrote".to_owned());
+    let lists = [list("the tables", tables), list("the links", links), files];
     lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 

@@ -31,9 +31,12 @@ impl Kms {
         }
     }
 
-    /// Wraps a key of 16, 24 or 32 bytes by a master. Nobody but a table's writer wraps by a column KEK.
+    /// Wraps a key of 16, 24 or 32 bytes by a master, after the register knows that files need it. Nobody but a table's writer wraps by a
+    /// column KEK.
     pub fn wrap(&self, master: &str, key: &[u8]) -> Result<String, Error> {
-        Ok(self.masters.wrap(master, key)?)
+        self.masters.wrap(master, key, |context, wrapped| {
+            self.register.enter_file_master(&self.vault, context, wrapped)
+        })
     }
 
     /// The key that a master wrapped, or, where the name is that of a column KEK, a table's writer.

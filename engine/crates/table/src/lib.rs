@@ -50,6 +50,7 @@ mod writer;
 
 pub use adopt::{AdoptAs, AdoptError, Adoption};
 pub use adopted::{Adopted, AdoptedKey};
+pub use destroy::Destroyed;
 pub use error::{Error, Fault};
 pub use footer::{FooterPin, OpenedFooter};
 pub use kms::Kms;

@@ -5,7 +5,7 @@
 //! lock, by replacing it whole.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     path::{Path, PathBuf},
 };
@@ -179,6 +179,10 @@ struct Content {
     links: BTreeMap<String, LinkRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     audit: Option<AuditHead>,
+    /// Masters of the keyring, by version, that wrapped keys of Parquet files for other programs. The files are wherever those put them, so
+    /// an entry stays.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    file_masters: BTreeSet<(String, u32)>,
 }
 
 /// A wrapped key of the register, and whose it is.
@@ -378,6 +382,26 @@ impl Register {
         locked.store()
     }
 
+    /// Before a key goes out into files of another program that this wrapped key's master is needed for. A master outside of the keyring is
+    /// not ours to destroy.
+    pub(crate) fn enter_file_master(
+        &self,
+        vault: &Vault,
+        context: &KeyContext,
+        wrapped: &WrappedKey,
+    ) -> Result<(), Error> {
+        let Some(version) = vault.keyring_version(wrapped)? else {
+            return Ok(());
+        };
+        let mut locked = self.lock()?;
+        // It may have been destroyed since it wrapped; under the lock nobody destroys one.
+        vault.check_by_keyring(context, wrapped)?;
+        if locked.content.file_masters.insert(version) {
+            locked.store()?;
+        }
+        Ok(())
+    }
+
     /// Forgets a table, and with it the key that opens its files.
     pub fn remove(&self, id: TableId) -> Result<(), Error> {
         let mut locked = self.lock()?;
@@ -446,6 +470,12 @@ impl Locked<'_> {
     /// The wrapped keys of all tables and links.
     pub(crate) fn held_keys(&self) -> Vec<HeldKey> {
         self.content.held_keys()
+    }
+
+    /// Whether a master of the keyring, or that version of it, wrapped keys of Parquet files for other programs.
+    pub(crate) fn is_needed_by_files(&self, master: &str, version: Option<u32>) -> bool {
+        let is = |(name, number): &(String, u32)| name == master && version.is_none_or(|version| version == *number);
+        self.content.file_masters.iter().any(is)
     }
 
     /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored with the next

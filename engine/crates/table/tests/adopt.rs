@@ -155,6 +155,84 @@ fn folders_are_refused_under_any_name() {
     assert_eq!(rows(&owner.adopt("sales").unwrap()), 100);
 }
 
+/// Files lie wherever their writers put them; that a master wrapped keys for some, the register knows.
+#[test]
+fn a_master_that_files_need_is_not_destroyed_unasked() {
+    let owner = Owner::new();
+    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    owner.vault.keyring().add_master("unused").unwrap();
+    owner.foreign("sales/a.parquet", 0..100);
+    let before = fs::read(owner.home.register()).unwrap();
+    owner.foreign("sales/b.parquet", 0..100);
+    assert!(fs::read(owner.home.register()).unwrap() == before, "once is enough");
+    owner.adopt("sales").unwrap();
+    owner.vault.keyring().add_master("other").unwrap();
+    let keys = register.held_keys().unwrap();
+    let options = coffer_table::RewrapOptions {
+        to: Some("other".to_owned()),
+        threads: 1,
+        again: false,
+    };
+    coffer_table::rewrap(&register, &owner.vault, keys, &options, |_, _| ()).unwrap();
+    let destroy = |master, version, given_up| register.destroy_master(&owner.vault, master, version, given_up);
+    destroy("unused", None, false).unwrap();
+    owner.vault.keyring().rotate("main").unwrap();
+    for version in [None, Some(1)] {
+        let refused = destroy("main", version, false).unwrap_err();
+        assert!(
+            matches!(&refused, Error::MasterNeeded { tables, links, files: true, .. } if tables.is_empty() && links.is_empty()),
+            "{refused}"
+        );
+    }
+    let destroyed = destroy("main", Some(1), true).unwrap();
+    assert!(destroyed.files && destroyed.lost.is_empty());
+    // The table does not need it, and who wraps on does so by the version that is left.
+    assert_eq!(rows(&owner.open("sales")), 200);
+    owner.foreign("more/a.parquet", 0..100);
+    owner.adopt("more").unwrap();
+    assert!(matches!(
+        destroy("main", Some(2), false),
+        Err(Error::MasterNeeded { files: true, .. })
+    ));
+    assert!(destroy("main", None, true).unwrap().files);
+}
+
+/// `coffer kms` runs on while the keyring changes under it.
+#[test]
+fn a_running_kms_heeds_what_becomes_of_masters() {
+    let owner = Owner::new();
+    owner.table("t", "t");
+    let table = owner.open("t");
+    let keks = table.all_keks().unwrap();
+    let kek = keks.iter().find(|kek| kek.id().column_id().is_none()).unwrap();
+    let wrapped = kek.wrap(&[7; 16]).unwrap();
+    let open = || owner.kms.unwrap(&kek.id().to_string(), &wrapped);
+    assert_eq!(*open().unwrap(), [7; 16]);
+    owner.vault.keyring().set_enabled("main", false).unwrap();
+    assert!(matches!(open(), Err(Error::Key { .. })));
+    owner.vault.keyring().set_enabled("main", true).unwrap();
+    assert_eq!(*open().unwrap(), [7; 16]);
+    // Under another master now.
+    owner.vault.keyring().add_master("other").unwrap();
+    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    let options = coffer_table::RewrapOptions {
+        to: Some("other".to_owned()),
+        threads: 1,
+        again: false,
+    };
+    coffer_table::rewrap(
+        &register,
+        &owner.vault,
+        register.held_keys().unwrap(),
+        &options,
+        |_, _| (),
+    )
+    .unwrap();
+    register.destroy_master(&owner.vault, "main", None, false).unwrap();
+    assert_eq!(*open().unwrap(), [7; 16]);
+    assert!(owner.kms.wrap("main", &[7; 16]).is_err());
+}
+
 #[test]
 fn another_table_inside_keeps_its_files() {
     let owner = Owner::new();

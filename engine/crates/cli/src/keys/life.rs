@@ -103,20 +103,24 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
     audit::note(site, vault.keyring(), event(Event::granted("keys destroy")))?;
     let register = Register::of(&site.home()?, vault.keyring());
     let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
-    let (info, lost) = match destroyed {
+    let destroyed = match destroyed {
         Err(error @ coffer_table::Error::MasterNeeded { .. }) => {
             let refused = Event::refused("keys destroy", "master_needed", error.to_string());
             audit::note(site, vault.keyring(), event(refused))?;
             return Err(Failure::new(Exit::Check, error.to_string()).hint(format!(
-                "coffer keys rewrap --all --to OTHER moves them; --really {} destroys it all the same, and them with it",
+                "{}; --really {} destroys it all the same, and them with it",
+                error.hint().unwrap_or_default(),
                 args.name
             )));
         }
         destroyed => destroyed?,
     };
-    show(&info, args.json);
-    for key in lost {
+    show(&destroyed.info, args.json);
+    for key in destroyed.lost {
         eprintln!("warning: `{}` can never be opened again", key.name);
+    }
+    if destroyed.files {
+        eprintln!("warning: PyArrow and Spark can never again open the files whose keys it wrapped for them");
     }
     Ok(())
 }

@@ -195,9 +195,9 @@ fn what_is_needed_is_not_destroyed() {
     owner.vault.keyring().rotate("main").unwrap();
     assert!(matches!(destroy(Some(1), false), Err(Error::MasterNeeded { .. })));
     counts(&register, &owner.vault, None);
-    assert_eq!(destroy(Some(1), false).unwrap().0.versions.len(), 1);
-    let (_, lost) = destroy(None, true).unwrap();
-    assert_eq!(lost.len(), 1);
+    assert_eq!(destroy(Some(1), false).unwrap().info.versions.len(), 1);
+    let destroyed = destroy(None, true).unwrap();
+    assert_eq!((destroyed.lost.len(), destroyed.files), (1, false));
     let opened = open_table(
         &owner.home,
         &owner.vault,

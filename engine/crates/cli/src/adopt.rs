@@ -3,11 +3,11 @@
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{FileKeys, Policy};
+use coffer_keys::FileKeys;
 use coffer_table::{AdoptAs, Adoption};
 use serde_json::Value;
 
-use crate::{args::Adopt, audit, failure::Failure, output, site::Site};
+use crate::{args::Adopt, audit, encrypt::record, failure::Failure, output, site::Site};
 
 pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     let started = Instant::now();
@@ -38,11 +38,7 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     let adopted = found.publish((&home, &vault, &policy), &table, |size| bar.inc(size));
     bar.finish_and_clear();
     let sealed = adopted?;
-    let manifest = sealed.manifest();
-    Policy::record_table(&home.policy(), &name, manifest.table, sealed.folder(), sealed.master()).map_err(|error| {
-        eprintln!("warning: `{name}` is adopted, but the policy could not be given its entry");
-        Failure::from(error)
-    })?;
+    record(&home, vault.keyring(), &policy, &sealed)?;
     output::made(args.json, "adopted", &name, &sealed, started, Value::Null);
     eprintln!(
         "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."

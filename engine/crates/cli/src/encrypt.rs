@@ -158,7 +158,12 @@ fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &
 }
 
 /// Gives the policy the entry of a new table, and the links' ids.
-fn record(home: &Home, keyring: &Keyring, policy: &Policy, sealed: &VerifiedManifest) -> Result<(), Failure> {
+pub(crate) fn record(
+    home: &Home,
+    keyring: &Keyring,
+    policy: &Policy,
+    sealed: &VerifiedManifest,
+) -> Result<(), Failure> {
     let name = sealed.name();
     let path = policy
         .table(name)
@@ -167,11 +172,11 @@ fn record(home: &Home, keyring: &Keyring, policy: &Policy, sealed: &VerifiedMani
         .unwrap_or(sealed.folder());
     Policy::record_table(&home.policy(), name, sealed.manifest().table, path, sealed.master()).map_err(|error| {
         let failure = Failure::from(error);
-        eprintln!("warning: `{name}` is sealed, but the policy could not be given its entry");
+        eprintln!("warning: `{name}` is a table now, but the policy could not be given its entry");
         failure
     })?;
     record_links(home, keyring, sealed.manifest()).inspect_err(|_| {
-        eprintln!("warning: `{name}` is sealed, but the policy could not be given its links");
+        eprintln!("warning: `{name}` is a table now, but the policy could not be given its links");
     })
 }
 

@@ -124,7 +124,7 @@ impl From<TableError> for Failure {
 fn exit_of_adoption(error: &AdoptError) -> Exit {
     match error {
         AdoptError::Key { .. } => Exit::Keys,
-        AdoptError::Protection { .. } | AdoptError::Master { .. } => Exit::Policy,
+        AdoptError::Protection { .. } | AdoptError::Master { .. } | AdoptError::Path { .. } => Exit::Policy,
         AdoptError::Known => Exit::Usage,
         _ => Exit::Check,
     }

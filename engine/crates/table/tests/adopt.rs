@@ -234,6 +234,24 @@ fn a_running_kms_heeds_what_becomes_of_masters() {
 }
 
 #[test]
+fn a_table_that_the_policy_has_elsewhere_is_refused_before_anything_is_done() {
+    let owner = Owner::new();
+    owner.foreign("sales/a.parquet", 0..100);
+    fs::create_dir(owner.root.join("elsewhere")).unwrap();
+    let at = |path: &str| owner.policy(&format!("[tables.sales]\npath = {:?}\n", owner.root.join(path)));
+    for path in ["elsewhere", "nowhere"] {
+        let refused = owner.publish(owner.look("sales").unwrap(), "sales", &at(path));
+        assert!(matches!(refused, Err(Error::Adopt(AdoptError::Path { .. }))), "{path}");
+        assert!(!owner.is_registered("sales"));
+    }
+    // The same folder, spelled otherwise.
+    std::os::unix::fs::symlink(owner.root.join("sales"), owner.root.join("link")).unwrap();
+    owner
+        .publish(owner.look("link").unwrap(), "sales", &at("link"))
+        .unwrap();
+}
+
+#[test]
 fn another_table_inside_keeps_its_files() {
     let owner = Owner::new();
     owner.foreign("sales/a.parquet", 0..100);

@@ -1,5 +1,7 @@
 //! Why files of other programs are not adopted.
 
+use std::path::PathBuf;
+
 use coffer_keys::FileKeyError;
 
 /// One variant per cause. Files and columns are named, never values.
@@ -82,6 +84,14 @@ pub enum AdoptError {
         /// By the policy.
         wanted: String,
     },
+    /// The policy has a table of the name elsewhere.
+    #[error("the policy has a table of this name at {}, not at {}", wanted.display(), folder.display())]
+    Path {
+        /// That of the files.
+        folder: PathBuf,
+        /// By the policy.
+        wanted: PathBuf,
+    },
     /// There is one already.
     #[error("the folder is a sealed table already, or the policy has one there")]
     Known,
@@ -110,6 +120,7 @@ impl AdoptError {
             Self::File { source, .. } => return source.hint(),
             Self::Protection { .. } => "leave the column \"tee\" in the policy, or seal the rows with coffer encrypt",
             Self::Master { .. } => "leave --master out, or change the policy",
+            Self::Path { .. } => "give it another name with --name, or change the policy",
             Self::Known => "coffer verify checks it; another name is given to it in the policy",
         };
         Some(text.to_owned())

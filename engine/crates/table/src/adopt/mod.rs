@@ -7,7 +7,7 @@
 mod error;
 mod look;
 
-use std::{path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc};
 
 use coffer_keys::{Home, KekSet, Policy, TablePolicy, Vault};
 
@@ -42,6 +42,15 @@ impl Adoption {
             return Err(AdoptError::Known.into());
         }
         let rules = rules(policy, table.name);
+        if let Some(path) = rules.path()
+            && fs::canonicalize(path).ok().as_deref() != Some(&*self.folder)
+        {
+            return Err(AdoptError::Path {
+                folder: self.folder,
+                wanted: path.to_owned(),
+            }
+            .into());
+        }
         for (name, _, _) in &self.columns {
             let wanted = rules.column(name).text();
             if wanted != TEE {

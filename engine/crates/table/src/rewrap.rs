@@ -131,8 +131,10 @@ fn wrap_all<'a>(
     mut put: impl FnMut(Vec<Wrapped<'a>>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
-    let (sender, results) = mpsc::channel::<Wrapped<'a>>();
     thread::scope(|scope| {
+        // Gone with an early return from here, before the threads are waited for: then nothing more is wrapped. Nor does it ever hold
+        // more than a batch that is still to be put in place.
+        let (sender, results) = mpsc::sync_channel::<Wrapped<'a>>(BATCH);
         for _ in 0..options.threads.clamp(1, keys.len().max(1)) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {

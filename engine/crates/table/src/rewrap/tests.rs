@@ -1,6 +1,11 @@
 //! Two rotations at once, keys that are destroyed in between, and a kill after any batch.
 
-use coffer_keys::{Home, Keyring, LinkId, LinkKey, Passphrase, Policy, TableId, TableKey};
+use std::sync::Arc;
+
+use coffer_keys::{
+    Home, Keyring, LinkId, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableId, TableKey,
+};
+use coffer_sealing::Secret;
 
 use super::*;
 use crate::{NewColumns, SparkType, TableRecord, TableWrite, Target, open_table};
@@ -234,4 +239,53 @@ fn a_disabled_master_fails_its_keys_and_no_others() {
     owner.vault.keyring().rotate("main").unwrap();
     owner.vault.keyring().set_enabled("main", false).unwrap();
     assert_eq!(counts(&register, &owner.vault, None), (1, 0, 1));
+}
+
+/// A master outside of the keyring that counts what it wraps anew.
+struct Counting(Arc<AtomicUsize>);
+
+impl MasterKeys for Counting {
+    fn describe(&self) -> String {
+        "counting".to_owned()
+    }
+
+    fn wrap(&self, _: &KeyContext, secret: &Secret<32>) -> Result<Vec<u8>, MasterError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(secret.expose().to_vec())
+    }
+
+    fn unwrap(&self, context: &KeyContext, wrapped: &[u8]) -> Result<Secret<32>, MasterError> {
+        Secret::from_slice(wrapped).map_err(|_| MasterError::Malformed(*context))
+    }
+
+    fn version_of(&self, _: &[u8]) -> Result<String, MasterError> {
+        Ok("1".to_owned())
+    }
+
+    fn state(&self) -> Result<MasterState, MasterError> {
+        Ok(MasterState {
+            version: "1".to_owned(),
+            enabled: true,
+            created: None,
+        })
+    }
+}
+
+/// A KMS may take a cent and a second for each key: none is asked for what cannot be kept.
+#[test]
+fn nothing_more_is_wrapped_when_the_register_cannot_be_written() {
+    let owner = Owner::new();
+    owner.records(1);
+    let wrapped = Arc::new(AtomicUsize::new(0));
+    let text = "[masters]\ncloud = \"aws-kms:alias/cloud?region=eu-west-1\"\n";
+    let policy = Policy::parse(text, &owner.home.policy()).unwrap();
+    let masters = Masters::of(&policy, |_| Box::new(Counting(Arc::clone(&wrapped))));
+    let passphrase = Passphrase::new("correct horse").unwrap();
+    let vault = Vault::new(Keyring::open(&owner.home.keyring(), &passphrase).unwrap(), masters);
+    let keys = vec![owner.register().held_keys().unwrap().remove(0); 3 * BATCH];
+    let put = |_: Vec<Wrapped<'_>>| Err(Error::RegisterContent("full".to_owned()));
+    let failed = wrap_all(&vault, &keys, &options(Some("cloud")), &Newest::new(), put);
+    assert!(matches!(failed, Err(Error::RegisterContent(_))));
+    // A batch that failed, one that waited, and one in the hands of each thread.
+    assert!(wrapped.load(Ordering::Relaxed) <= 2 * BATCH + 3);
 }

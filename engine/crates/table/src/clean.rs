@@ -29,6 +29,8 @@ pub struct Beside {
     pub extra: Vec<PathBuf>,
     /// That older versions name, with the newest version that does.
     pub superseded: Vec<(PathBuf, u64)>,
+    /// What other writers left beside adopted files (`_SUCCESS`, `.part-….crc`).
+    pub markers: Vec<PathBuf>,
 }
 
 /// What cleaning did.
@@ -71,9 +73,11 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
             if !version.is_some_and(|version| (1..=table.manifest().version).contains(&version)) {
                 found.extra.push(path);
             }
-        } else if text.is_some_and(|text| known.contains(text)) || adopted && is_marker(&path) {
+        } else if text.is_some_and(|text| known.contains(text)) {
         } else if let Some(version) = text.and_then(|text| old.get(text)) {
             found.superseded.push((path, *version));
+        } else if adopted && is_marker(&path) {
+            found.markers.push(path);
         } else {
             found.extra.push(path);
         }

@@ -28,9 +28,13 @@ impl Reencryption {
         write.keks = Arc::new(write::keks(&key, &write.columns, &write.stored)?);
         write.key = Arc::new(key);
         let own = parent.manifest().files.iter().map(|file| file.path.clone());
-        let older = clean::beside(parent)?.superseded;
-        let older = older.iter().filter_map(|(path, _)| path.to_str().map(str::to_owned));
-        write.retired = own.chain(older).collect();
+        let beside = clean::beside(parent)?;
+        let older = beside.superseded.iter().map(|(path, _)| path);
+        // No version after this one knows that files were adopted.
+        let older = older.chain(&beside.markers);
+        write.retired = own
+            .chain(older.filter_map(|path| path.to_str().map(str::to_owned)))
+            .collect();
         Ok(Self(write))
     }
 

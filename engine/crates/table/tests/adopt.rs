@@ -9,8 +9,8 @@ use std::{
 use arrow::array::*;
 use coffer_keys::{FileKeys, Home, Keyring, Passphrase, Policy, Vault};
 use coffer_table::{
-    AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, TableWrite, Target,
-    VerifiedManifest, WriteOptions, clean, open_table, parse_ddl, verify,
+    AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, Reencryption, TableWrite,
+    Target, VerifiedManifest, WriteOptions, clean, open_table, parse_ddl, verify,
 };
 use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
 use serde_json::json;
@@ -249,6 +249,36 @@ fn a_table_that_the_policy_has_elsewhere_is_refused_before_anything_is_done() {
     owner
         .publish(owner.look("link").unwrap(), "sales", &at("link"))
         .unwrap();
+}
+
+/// As Spark leaves a folder: with its markers, which are nobody's rows.
+#[test]
+fn what_spark_left_beside_its_files_goes_with_them() {
+    let owner = Owner::new();
+    owner.foreign("sales/part-00000.parquet", 0..100);
+    let markers = ["._SUCCESS.crc", ".part-00000.parquet.crc", "_SUCCESS"];
+    for name in markers {
+        fs::write(owner.root.join("sales").join(name), b"").unwrap();
+    }
+    let adopted = owner.adopt("sales").unwrap();
+    assert!(owner.is_sound("sales"));
+    clean::clean(&owner.home, &adopted).unwrap();
+    let write = Reencryption::begin(&owner.home, &owner.vault, &owner.policy(""), &adopted, "main").unwrap();
+    let writer = write.writer(WriteOptions::default()).unwrap();
+    let mut file = writer.file().unwrap();
+    for batch in FileReader::open(&adopted, &adopted.manifest().files[0]).unwrap() {
+        file.write(&batch.unwrap()).unwrap();
+    }
+    let pin = file.finish().unwrap().pin;
+    write.publish(&owner.vault, vec![pin]).unwrap();
+    drop(adopted);
+    assert_eq!(rows(&owner.open("sales")), 100);
+    assert!(owner.is_sound("sales"));
+    clean::clean(&owner.home, &owner.open("sales")).unwrap();
+    assert!(owner.is_sound("sales"));
+    for name in markers.iter().chain(&["part-00000.parquet"]) {
+        assert!(!owner.root.join("sales").join(name).exists(), "{name}");
+    }
 }
 
 #[test]

@@ -75,16 +75,19 @@ impl Site {
         Ok(Policy::load(&self.home()?.policy())?)
     }
 
-    /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first.
+    /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first,
+    /// unless `check` refuses the table.
     pub(crate) fn open_in_clear(
         &self,
         target: &Target,
         action: &str,
         columns: &[String],
+        check: impl FnOnce(&VerifiedManifest) -> Result<(), Failure>,
     ) -> Result<VerifiedManifest, Failure> {
         let policy = self.policy()?;
         let vault = self.vault(&policy)?;
         let table = open_table(&self.home()?, &vault, &policy, target)?;
+        check(&table)?;
         audit::note(
             self,
             vault.keyring(),

@@ -14,7 +14,7 @@ use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_audit::{Event, TableUse};
 use coffer_keys::Passphrase;
-use coffer_table::Register;
+use coffer_table::{Register, VerifiedManifest};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -49,7 +49,7 @@ pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
 }
 
 fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) -> Result<(), Failure> {
-    let table = site.open_in_clear(&site::target(Path::new(table)), "export keks", columns)?;
+    let table = site.open_in_clear(&site::target(Path::new(table)), "export keks", columns, check_own)?;
     let keks = if columns.is_empty() {
         table.all_keks()?
     } else {
@@ -81,7 +81,29 @@ fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) 
         table.name()
     );
     eprintln!("hint: they cannot be taken back; keep them like the data itself.");
+    let files = &table.manifest().files;
+    let adopted = files.iter().filter(|file| file.adopted.is_some()).count();
+    if adopted > 0 {
+        let all = files.len();
+        eprintln!(
+            "warning: {adopted} of its {all} files do not open by them: other programs wrote those, under keys of their own."
+        );
+        eprintln!("hint: coffer keys rewrap --data {} encrypts them anew.", table.name());
+    }
     Ok(())
+}
+
+/// Files that were adopted name no KEK of the table.
+fn check_own(table: &VerifiedManifest) -> Result<(), Failure> {
+    let files = &table.manifest().files;
+    if files.is_empty() || files.iter().any(|file| file.adopted.is_none()) {
+        return Ok(());
+    }
+    let name = table.name();
+    let failure = Failure::usage(format!(
+        "no file of `{name}` would open by its KEKs: other programs wrote them all, under keys of their own"
+    ));
+    Err(failure.hint(format!("coffer keys rewrap --data {name} encrypts them anew")))
 }
 
 fn passwd(site: &Site, file: Option<&Path>) -> Result<(), Failure> {

@@ -7,11 +7,13 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::Arc,
 };
 
-use arrow::array::RecordBatch;
-use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
-use serde_json::Value;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
+use serde_json::{Value, json};
 
 pub(crate) struct Owner {
     pub(crate) folder: tempfile::TempDir,
@@ -104,6 +106,30 @@ impl Owner {
         let file = fs::File::create(self.path(name)).unwrap();
         let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
         writer.write(batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    /// A Parquet file as the key tools of PyArrow and parquet-java write it: one BIGINT column `id`, uniformly encrypted under `main`.
+    pub(crate) fn foreign(&self, name: &str, ids: std::ops::Range<i64>) {
+        let key = [9; 16];
+        let request = json!({ "master": "main", "wrap": BASE64.encode(key) });
+        let wrapped = self.kms(&[request]).remove(0)["wrapped"].clone();
+        let metadata = json!({
+            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true, "kmsInstanceID": "DEFAULT",
+            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main", "wrappedDEK": wrapped, "doubleWrapping": false,
+        });
+        let encryption = FileEncryptionProperties::builder(key.to_vec())
+            .with_footer_key_metadata(metadata.to_string().into_bytes())
+            .build()
+            .unwrap();
+        let properties = WriterProperties::builder().with_file_encryption_properties(encryption);
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+        let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = fs::File::create(path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        writer.write(&batch).unwrap();
         writer.close().unwrap();
     }
 

@@ -105,7 +105,12 @@ impl TableWrite {
         folder: &Path,
         new: NewColumns,
     ) -> Result<Self, Error> {
-        Self::begin(home, vault, policy, named, new, || Ok(folder.to_owned()))
+        Self::begin(home, vault, policy, named, new, || {
+            Ok(Place {
+                path: folder.to_owned(),
+                made: Vec::new(),
+            })
+        })
     }
 
     fn begin(
@@ -114,7 +119,7 @@ impl TableWrite {
         policy: &Policy,
         (name, master): (&str, &str),
         new: NewColumns,
-        folder: impl FnOnce() -> Result<PathBuf, Error>,
+        folder: impl FnOnce() -> Result<Place, Error>,
     ) -> Result<Self, Error> {
         Policy::check_name(name)?;
         let rules = rules(policy, name);
@@ -144,12 +149,14 @@ impl TableWrite {
         )?;
         let wrapped = vault.wrap(master, &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
-        let path = folder()?;
         let keks = keks(&key, &columns, &layout.stored)?;
+        let Place { path, made } = folder()?;
         let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
         if let Err(error) = register.insert(vault, record.clone()) {
-            // It is empty, or it would not have been taken.
-            let _ = fs::remove_dir(&record.path);
+            // What was made here goes, innermost first; but not from under whoever took it meanwhile.
+            if !matches!(error, Error::FolderTaken(_)) {
+                let _ = made.iter().try_for_each(fs::remove_dir);
+            }
             return Err(error);
         }
         Ok(Self {
@@ -500,13 +507,23 @@ pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) 
     Ok(keks)
 }
 
-fn empty_folder(folder: &Path) -> Result<PathBuf, Error> {
+/// A table's folder.
+struct Place {
+    /// Canonical.
+    path: PathBuf,
+    /// It and those above it, as far as they were not there.
+    made: Vec<PathBuf>,
+}
+
+fn empty_folder(folder: &Path) -> Result<Place, Error> {
+    let inner = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
+    let made = inner.take_while(|above| !above.exists()).map(Path::to_owned).collect();
     fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     let path = fs::canonicalize(folder).map_err(Error::io("open", folder))?;
     let mut entries = fs::read_dir(&path).map_err(Error::io("read", &path))?;
     if entries.next().is_some() {
         Err(Error::FolderTaken(path))
     } else {
-        Ok(path)
+        Ok(Place { path, made })
     }
 }

@@ -450,6 +450,36 @@ fn interrupted_before_the_manifest() {
     owner.numbers("t", &[&[1]]);
 }
 
+/// Of a table that cannot be entered what was made for it goes, and nothing else.
+#[test]
+fn folders_that_were_there_stay() {
+    let owner = Owner::new();
+    // Somebody has begun to write there, and has no file in it yet.
+    let first = owner.begin("new", "a BIGINT").unwrap();
+    let second = |name: &str, folder: &str| {
+        let new = NewColumns {
+            columns: parse_ddl("a BIGINT").unwrap(),
+            ..NewColumns::default()
+        };
+        let folder = owner.root.join(folder);
+        TableWrite::create(&owner.home, &owner.vault, &owner.policy, name, &folder, new).map(|_| ())
+    };
+    assert!(matches!(second("other", "new"), Err(Error::FolderTaken(_))));
+    assert!(first.folder().exists());
+
+    fs::create_dir(owner.root.join("mine")).unwrap();
+    // In the register's place lies what cannot be replaced.
+    let register = owner.home.register();
+    let blocked = register.with_file_name("register.coffer.tmp");
+    fs::create_dir(&blocked).unwrap();
+    for folder in ["mine", "mine/a/b", "x/y"] {
+        assert!(matches!(second("blocked", folder), Err(Error::Io { .. })), "{folder}");
+    }
+    assert!(owner.root.join("mine").exists() && !owner.root.join("mine/a").exists() && !owner.root.join("x").exists());
+    fs::remove_dir(&blocked).unwrap();
+    second("blocked", "mine").unwrap();
+}
+
 #[test]
 fn batches_of_another_type_are_refused() {
     let owner = Owner::new();

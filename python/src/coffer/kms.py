@@ -52,6 +52,9 @@ class CofferKmsClient(pe.KmsClient):
 class KmsProgram:
     """One `coffer kms` process, started when it is first needed, and ended with this object.
 
+    A process that was forked (as `multiprocessing` does) starts one of its own: two that share pipes would read each other's
+    answers, and one's file would get the other's wrapped key.
+
     The passphrase comes from `passphrase_file`, else from the environment variable `COFFER_PASSPHRASE`: nobody is asked.
     """
 
@@ -66,19 +69,31 @@ class KmsProgram:
         if passphrase_file is not None:
             self._command += ["--passphrase-file", str(Path(passphrase_file).expanduser())]
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        _programs.add(self)
+
+    def _forked(self) -> None:
+        # The thread that may have held the lock is not in this process.
+        self._lock = threading.Lock()
+        inherited, self._process = self._process, None
+        if inherited is not None:
+            # Else the program would not see the end of its input when its own process closes it.
+            for pipe in (inherited.stdin, inherited.stdout, inherited.stderr):
+                if pipe is not None:
+                    pipe.close()
 
     def ask(self, request: dict[str, str], answer: str) -> str:
         """The field `answer` of what the program answers. Raises KmsError."""
         with self._lock:
             if self._process is None:
+                # Without buffers: there is nothing in them that a forked process could write or read a second time.
                 self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
                 )
-                weakref.finalize(self, _end, self._process)
+                weakref.finalize(self, _end, self._process, os.getpid())
             line = _exchange(self._process, json.dumps(request))
-            if not line.endswith("\n"):
-                said = _end(self._process)
+            if not line.endswith(b"\n"):
+                said = _end(self._process, os.getpid())
                 self._process = None
                 raise KmsError(f"coffer kms ended before it answered:\n{said}")
         fields = json.loads(line)
@@ -86,6 +101,17 @@ class KmsProgram:
             hint = f"\nhint: {fields['hint']}" if fields.get("hint") else ""
             raise KmsError(f"{fields.get('error', 'coffer kms answered what is no answer')}{hint}")
         return fields[answer]
+
+
+_programs: weakref.WeakSet[KmsProgram] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for program in list(_programs):
+        program._forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def crypto_factory(
@@ -97,23 +123,32 @@ def crypto_factory(
     return pe.CryptoFactory(lambda _config: CofferKmsClient(program))
 
 
-def _exchange(process: subprocess.Popen[str], line: str) -> str:
+def _exchange(process: subprocess.Popen[bytes], line: str) -> bytes:
     if process.stdin is None or process.stdout is None:
         raise KmsError("coffer kms has no pipes")
+    left = memoryview(f"{line}\n".encode())
+    answer = b""
     try:
-        process.stdin.write(f"{line}\n")
-        process.stdin.flush()
-        return process.stdout.readline()
+        while left:
+            left = left[process.stdin.write(left) :]
+        while not answer.endswith(b"\n"):
+            part = process.stdout.read(1 << 16)
+            if not part:
+                break
+            answer += part
     except BrokenPipeError:
+        return b""
+    return answer
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> str:
+    """Ends the program by the end of its input, and gives what it said. One that was inherited is left alone."""
+    if os.getpid() != owner:
         return ""
-
-
-def _end(process: subprocess.Popen[str]) -> str:
-    """Ends the program by the end of its input, and gives what it said."""
     try:
-        return process.communicate(timeout=10)[1].strip()
+        return process.communicate(timeout=10)[1].decode(errors="replace").strip()
     except (BrokenPipeError, ValueError):
         return ""
     except subprocess.TimeoutExpired:
         process.kill()
-        return process.communicate()[1].strip()
+        return process.communicate()[1].decode(errors="replace").strip()

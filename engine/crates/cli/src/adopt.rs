@@ -1,19 +1,26 @@
 //! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this home, become a table as they are.
 
-use std::{fs, path::Path, sync::Arc, time::Instant};
+use std::{fs, sync::Arc, time::Instant};
 
 use coffer_audit::{Event, TableUse};
 use coffer_keys::FileKeys;
 use coffer_table::{AdoptAs, Adoption};
 use serde_json::Value;
 
-use crate::{args::Adopt, audit, encrypt::record, failure::Failure, output, site::Site};
+use crate::{
+    args::Adopt,
+    audit,
+    encrypt::record,
+    failure::Failure,
+    output,
+    site::{self, Site},
+};
 
 pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     let started = Instant::now();
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => name_of(&args.path)?,
+        None => site::name_of(&args.path, "PATH", "--name")?,
     };
     let home = site.home()?;
     let policy = site.policy()?;
@@ -44,10 +51,4 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."
     );
     Ok(())
-}
-
-fn name_of(path: &Path) -> Result<String, Failure> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.map(str::to_owned)
-        .ok_or_else(|| Failure::usage("PATH has no name to take for the table").hint("name it with --name"))
 }

@@ -21,7 +21,7 @@ use crate::{
     audit,
     failure::Failure,
     output, pieces,
-    site::{Site, target},
+    site::{Site, name_of, target},
     source::Source,
 };
 
@@ -102,7 +102,7 @@ fn created(
 ) -> Result<TableWrite, Failure> {
     let name = match &args.table {
         Some(name) => name.clone(),
-        None => name_of(&args.dst)?,
+        None => name_of(&args.dst, "DST", "--table")?,
     };
     let columns = NewColumns {
         columns: source.columns().to_vec(),
@@ -187,12 +187,6 @@ fn record_links(home: &Home, keyring: &Keyring, manifest: &Manifest) -> Result<(
         Policy::record_link(&home.policy(), &link.name, link.id, &link.master)?;
     }
     Ok(())
-}
-
-fn name_of(dst: &Path) -> Result<String, Failure> {
-    let name = dst.file_name().and_then(|name| name.to_str());
-    name.map(str::to_owned)
-        .ok_or_else(|| Failure::usage("DST has no name to take for the table").hint("name it with --table"))
 }
 
 fn write(

@@ -113,6 +113,14 @@ pub(crate) fn target(typed: &Path) -> Target {
     }
 }
 
+/// The name of a table that was given none: its folder's. `what` and `option` are how the two are called where they are typed.
+pub(crate) fn name_of(folder: &Path, what: &str, option: &str) -> Result<String, Failure> {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    name.map(str::to_owned).ok_or_else(|| {
+        Failure::usage(format!("{what} has no name to take for the table")).hint(format!("name it with {option}"))
+    })
+}
+
 /// Asks a person. Without a terminal there is nobody to ask.
 pub(crate) fn prompt(words: &str) -> Result<Passphrase, Failure> {
     if !std::io::stdin().is_terminal() {

@@ -30,7 +30,7 @@ use crate::{
 
 const MAGIC: [u8; 4] = *b"PAR1";
 /// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
-const MAX_FOOTER: u64 = 64 << 20;
+pub(crate) const MAX_FOOTER: u64 = 64 << 20;
 /// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
 const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
 
@@ -86,14 +86,8 @@ impl PlainTable {
             if table.files.is_empty() {
                 table.column_bytes = vec![0; columns.len()];
                 table.columns = columns;
-            } else {
-                let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
-                if columns.len() != table.columns.len() || !columns.iter().zip(&table.columns).all(alike) {
-                    return Err(Error::PlainColumns(path.clone()));
-                }
-                for (column, other) in table.columns.iter_mut().zip(columns) {
-                    column.2 |= other.2;
-                }
+            } else if !merge(&mut table.columns, columns) {
+                return Err(Error::PlainColumns(path.clone()));
             }
             for group in metadata.row_groups() {
                 for (sum, chunk) in table.column_bytes.iter_mut().zip(group.columns()) {
@@ -180,6 +174,18 @@ pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetada
         .with_skip_arrow_metadata(true)
         .with_schema(Arc::new(hinted));
     Ok(ArrowReaderMetadata::try_new(Arc::clone(metadata), options)?)
+}
+
+/// One file's columns as those of all files before it: nullable where they are in any. False if names or types differ.
+pub(crate) fn merge(columns: &mut [PlainColumn], others: Vec<PlainColumn>) -> bool {
+    let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
+    if columns.len() != others.len() || !columns.iter().zip(&others).all(alike) {
+        return false;
+    }
+    for (column, other) in columns.iter_mut().zip(others) {
+        column.2 |= other.2;
+    }
+    true
 }
 
 /// The columns of a file that others wrote, as Spark has them.

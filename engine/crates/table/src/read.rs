@@ -160,7 +160,7 @@ impl Iterator for FileReader {
 }
 
 /// Size and footer as pinned, before anything of the file is believed.
-fn open_pinned(
+pub(crate) fn open_pinned(
     path: &Path,
     pin: &FilePin,
     footer_pin: &FooterPin,

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, disk, footer, read::read_range};
+use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, read::open_pinned};
 
 /// What was found wrong with one file.
 #[derive(Debug)]
@@ -74,23 +74,10 @@ pub fn verify(table: &VerifiedManifest, deep: bool, mut step: impl FnMut(u64)) -
 
 fn check(table: &VerifiedManifest, pin: &FilePin) -> Result<(), Error> {
     let path = table.file_path(pin);
-    let mut file = disk::open(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::FileMissing(pin.path.clone()),
-        _ => Error::io("read", &path)(error),
-    })?;
-    let size = file.metadata().map_err(Error::io("read", &path))?.len();
-    if size != pin.size {
-        return Err(Error::FileSize {
-            file: pin.path.clone(),
-            want: pin.size,
-            got: size,
-        });
-    }
-    let footer_pin = table.footer_pin(pin);
-    let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", &path))?;
     let names = table.manifest().file_columns();
     let columns: Vec<&str> = names.iter().map(String::as_str).collect();
-    footer::open(bytes.into(), &footer_pin, &Arc::new(table.all_keks()?), &columns).map(|_| ())
+    let keks = Arc::new(table.all_keks()?);
+    open_pinned(&path, pin, &table.footer_pin(pin), &keks, &columns).map(|_| ())
 }
 
 fn deep_check(table: &VerifiedManifest, pin: &FilePin) -> Result<u64, Error> {

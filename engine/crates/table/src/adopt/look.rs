@@ -20,14 +20,12 @@ use super::AdoptError;
 use crate::{
     Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, disk,
     footer::{self, TAIL_LEN},
-    lengths, plain,
+    lengths,
+    plain::{self, MAX_FOOTER},
     pme::KekSource,
     read::read_range,
     writer::{column_bytes, count, name_parts, row_groups},
 };
-
-/// The longest footer that is read: the length is the host's word, and it is held in memory.
-const MAX_FOOTER: u64 = 64 << 20;
 
 /// A folder of files that other programs encrypted under the owner's masters, none of which is a table's yet.
 pub struct Adoption {
@@ -64,14 +62,8 @@ impl Adoption {
             let (file, columns) = look(&found.folder, &name, keys)?;
             if found.files.is_empty() {
                 found.columns = columns;
-            } else {
-                let alike = |(a, b): (&plain::PlainColumn, &plain::PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
-                if columns.len() != found.columns.len() || !columns.iter().zip(&found.columns).all(alike) {
-                    return Err(AdoptError::Columns(name).into());
-                }
-                for (column, other) in found.columns.iter_mut().zip(columns) {
-                    column.2 |= other.2;
-                }
+            } else if !plain::merge(&mut found.columns, columns) {
+                return Err(AdoptError::Columns(name).into());
             }
             found.files.push(file);
         }

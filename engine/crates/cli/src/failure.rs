@@ -82,42 +82,46 @@ impl Display for Failure {
 
 impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
-        let exit = match &error {
-            TableError::Adopt(error) => exit_of_adoption(error),
-            TableError::Keyring(_)
-            | TableError::Master(_)
-            | TableError::Key { .. }
-            | TableError::Kek(_)
-            | TableError::FileKey(_)
-            | TableError::KekMissing(_)
-            | TableError::ColumnKeyMissing(_)
-            | TableError::ForeignTable { .. }
-            | TableError::RegisterAltered(_)
-            | TableError::ManifestKey => Exit::Keys,
-            TableError::Policy(_)
-            | TableError::PolicyId { .. }
-            | TableError::PolicyHasId { .. }
-            | TableError::Unfit { .. }
-            | TableError::Domain { .. }
-            | TableError::NotOpenable(_)
-            | TableError::SumRange { .. }
-            | TableError::SumRows { .. }
-            | TableError::PartitionedStored
-            | TableError::PolicyHasLink { .. }
-            | TableError::PolicyLink { .. }
-            | TableError::LinkShape { .. } => Exit::Policy,
-            TableError::Io { .. } => Exit::Io,
-            TableError::NameTaken(_)
-            | TableError::FolderTaken(_)
-            | TableError::UnknownTable(_)
-            | TableError::NotATable(_) => Exit::Usage,
-            _ => Exit::Check,
-        };
         Self {
-            exit,
+            exit: exit(&error),
             message: error.to_string(),
             hint: error.hint(),
         }
+    }
+}
+
+fn exit(error: &TableError) -> Exit {
+    match error {
+        TableError::Adopt(AdoptError::File { source, .. }) => exit(source),
+        TableError::Adopt(error) => exit_of_adoption(error),
+        TableError::Keyring(_)
+        | TableError::Master(_)
+        | TableError::Key { .. }
+        | TableError::Kek(_)
+        | TableError::FileKey(_)
+        | TableError::KekMissing(_)
+        | TableError::ColumnKeyMissing(_)
+        | TableError::ForeignTable { .. }
+        | TableError::RegisterAltered(_)
+        | TableError::ManifestKey => Exit::Keys,
+        TableError::Policy(_)
+        | TableError::PolicyId { .. }
+        | TableError::PolicyHasId { .. }
+        | TableError::Unfit { .. }
+        | TableError::Domain { .. }
+        | TableError::NotOpenable(_)
+        | TableError::SumRange { .. }
+        | TableError::SumRows { .. }
+        | TableError::PartitionedStored
+        | TableError::PolicyHasLink { .. }
+        | TableError::PolicyLink { .. }
+        | TableError::LinkShape { .. } => Exit::Policy,
+        TableError::Io { .. } => Exit::Io,
+        TableError::NameTaken(_)
+        | TableError::FolderTaken(_)
+        | TableError::UnknownTable(_)
+        | TableError::NotATable(_) => Exit::Usage,
+        _ => Exit::Check,
     }
 }
 
@@ -177,5 +181,29 @@ impl From<HomeError> for Failure {
             message: error.to_string(),
             hint: error.hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_a_file_to_be_adopted_fails_as_reading_any() {
+        let failed = |source| {
+            let source = Box::new(source);
+            exit(&TableError::Adopt(AdoptError::File {
+                file: "a.parquet".to_owned(),
+                source,
+            }))
+        };
+        let io = TableError::Io {
+            doing: "read",
+            path: "a.parquet".into(),
+            source: std::io::Error::other("gone"),
+        };
+        assert_eq!(failed(io), Exit::Io);
+        assert_eq!(failed(TableError::ParquetPanic), Exit::Check);
+        assert_eq!(failed(TableError::KekMissing("k".to_owned())), Exit::Keys);
     }
 }

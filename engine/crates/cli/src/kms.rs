@@ -9,7 +9,9 @@
 
 use std::{
     collections::HashSet,
-    io::{BufRead, Read, Write},
+    fs::File,
+    io::{Read, Write},
+    os::fd::AsFd,
     path::Path,
     sync::Arc,
 };
@@ -20,18 +22,20 @@ use coffer_keys::{KekId, Vault};
 use coffer_table::{Error as TableError, Kms, Register};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::{audit, failure::Failure, site::Site};
 
 /// Bytes of a line at most.
-const MAX_LINE: u64 = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+struct Request<'a> {
     master: String,
-    wrap: Option<String>,
+    /// A key in the clear: it stays in the line, so that no copy of it has to be zeroed. (Base64 has nothing to be escaped.)
+    #[serde(borrow)]
+    wrap: Option<&'a str>,
     unwrap: Option<String>,
 }
 
@@ -40,30 +44,69 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
     let vault = Arc::new(site.vault(&policy)?);
     let kms = Kms::new(&site.home()?, Arc::clone(&vault));
     let mut log = Log::new(site, &vault);
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
-    loop {
-        let mut line = Zeroizing::new(Vec::new());
-        let read = (&mut input).take(MAX_LINE).read_until(b'\n', &mut line);
-        match read.map_err(|error| Failure::io("read", Path::new("stdin"), error))? {
-            0 => return Ok(()),
-            _ if line.last() != Some(&b'\n') => {
-                return Err(Failure::usage("a line on stdin is too long, or is cut"));
-            }
-            _ => {}
-        }
+    let mut input = Lines::of_stdin()?;
+    let mut output = std::io::stdout().lock();
+    while let Some(line) = input.next()? {
         let answer = match parse(&line) {
             Ok((master, asked)) => answer(&kms, &mut log, &master, asked),
             Err(refusal) => Err(refusal),
         };
-        let answer = answer.unwrap_or_else(|(error, hint)| json!({ "error": error, "hint": hint }));
-        let mut text = Zeroizing::new(answer.to_string());
-        text.push('\n');
-        forget(answer);
+        let text = answer.unwrap_or_else(|(error, hint)| text(&json!({ "error": error, "hint": hint })));
+        // Whole lines pass by the library's buffer.
         output
-            .write_all(text.as_bytes())
+            .write_all(&text)
             .and_then(|()| output.flush())
             .map_err(|error| Failure::io("write", Path::new("stdout"), error))?;
     }
+    Ok(())
+}
+
+/// stdin, line by line, in memory that is zeroed: the library's own buffer is not.
+struct Lines {
+    input: File,
+    /// As long as a line may be. What was read is at its beginning.
+    buffer: Zeroizing<Vec<u8>>,
+    read: usize,
+}
+
+impl Lines {
+    fn of_stdin() -> Result<Self, Failure> {
+        let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+        Ok(Self {
+            input: input.into(),
+            buffer: Zeroizing::new(vec![0; MAX_LINE]),
+            read: 0,
+        })
+    }
+
+    /// The next line; none at the end.
+    fn next(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+        let cut = || Failure::usage("a line on stdin is too long, or is cut");
+        loop {
+            let (held, room) = self.buffer.split_at_mut_checked(self.read).ok_or_else(cut)?;
+            let end = held.iter().position(|byte| *byte == b'\n');
+            if let Some((line, rest)) = end.and_then(|end| held.split_at_checked(end.saturating_add(1))) {
+                let (line, rest) = (Zeroizing::new(line.to_vec()), rest.len());
+                self.buffer.copy_within(line.len()..self.read, 0);
+                self.read = rest;
+                return Ok(Some(line));
+            }
+            if room.is_empty() {
+                return Err(cut());
+            }
+            match self.input.read(room) {
+                Ok(0) if self.read == 0 => return Ok(None),
+                Ok(0) => return Err(cut()),
+                Ok(more) => self.read = self.read.saturating_add(more),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> Failure {
+    Failure::io("read", Path::new("stdin"), error)
 }
 
 type Refusal = (String, Option<String>);
@@ -79,19 +122,16 @@ enum Asked {
 }
 
 fn parse(line: &[u8]) -> Result<(String, Asked), Refusal> {
-    let request: Request = serde_json::from_slice(line).map_err(|_| malformed())?;
+    let request: Request<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
     let asked = match (request.wrap, request.unwrap) {
-        (Some(key), None) => {
-            let key = Zeroizing::new(key);
-            Asked::Wrap(Zeroizing::new(BASE64.decode(key.as_bytes()).map_err(|_| malformed())?))
-        }
+        (Some(key), None) => Asked::Wrap(Zeroizing::new(BASE64.decode(key).map_err(|_| malformed())?)),
         (None, Some(wrapped)) => Asked::Unwrap(wrapped),
         _ => return Err(malformed()),
     };
     Ok((request.master, asked))
 }
 
-fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Value, Refusal> {
+fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let action = match asked {
         Asked::Wrap(_) => "kms wrap",
         Asked::Unwrap(_) => "kms unwrap",
@@ -99,10 +139,10 @@ fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Va
     log.granted(action, master)
         .map_err(|failure| (failure.to_string(), None))?;
     let answer = match asked {
-        Asked::Wrap(key) => kms.wrap(master, &key).map(|wrapped| json!({ "wrapped": wrapped })),
-        Asked::Unwrap(wrapped) => kms
-            .unwrap(master, &wrapped)
-            .map(|key| json!({ "key": BASE64.encode(key.as_slice()) })),
+        Asked::Wrap(key) => kms
+            .wrap(master, &key)
+            .map(|wrapped| text(&json!({ "wrapped": wrapped }))),
+        Asked::Unwrap(wrapped) => kms.unwrap(master, &wrapped).map(|key| key_text(&key)),
     };
     answer.map_err(|error| {
         log.refused(action, master, &error);
@@ -172,13 +212,60 @@ fn code(error: &TableError) -> &'static str {
     }
 }
 
-/// A key was in it.
-fn forget(answer: Value) {
-    if let Value::Object(fields) = answer {
-        for (_, value) in fields {
-            if let Value::String(mut text) = value {
-                text.zeroize();
+fn text(answer: &Value) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(format!("{answer}\n").into_bytes())
+}
+
+/// The answer with a key in it, made where it is zeroed.
+fn key_text(key: &[u8]) -> Zeroizing<Vec<u8>> {
+    let (begin, end) = (br#"{"key":""#, b"\"}\n");
+    let length = base64::encoded_len(key.len(), true).unwrap_or(0);
+    let mut encoded = Zeroizing::new(vec![0; length]);
+    let mut text = Zeroizing::new(Vec::with_capacity(
+        length.saturating_add(begin.len()).saturating_add(end.len()),
+    ));
+    text.extend_from_slice(begin);
+    // It has the very length.
+    if BASE64.encode_slice(key, &mut encoded).is_ok() {
+        text.extend_from_slice(&encoded);
+    }
+    text.extend_from_slice(end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_whole_and_one_after_the_other() {
+        let lines = |text: &[u8]| {
+            let mut input = tempfile::tempfile().unwrap();
+            input.write_all(text).unwrap();
+            std::io::Seek::rewind(&mut input).unwrap();
+            Lines {
+                input,
+                buffer: Zeroizing::new(vec![0; 8]),
+                read: 0,
             }
+        };
+        let mut whole = lines(b"a\n\n1234567\nbc\n");
+        for want in ["a\n", "\n", "1234567\n", "bc\n"] {
+            assert_eq!(*whole.next().unwrap().unwrap(), want.as_bytes());
+        }
+        assert!(whole.next().unwrap().is_none());
+        assert!(lines(b"12345678\n").next().is_err(), "too long");
+        let mut cut = lines(b"a\nb");
+        cut.next().unwrap().unwrap();
+        assert!(cut.next().is_err(), "cut");
+    }
+
+    #[test]
+    fn the_text_of_a_key_is_its_json() {
+        for length in [0, 1, 16, 24, 32, 100] {
+            let key = vec![251; length];
+            let want = format!("{}\n", json!({ "key": BASE64.encode(&key) }));
+            assert_eq!(*key_text(&key), want.as_bytes());
         }
     }
 }

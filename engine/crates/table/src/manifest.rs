@@ -355,6 +355,10 @@ impl Manifest {
                 return malformed("a file has not one digest for each column chunk in clear");
             }
         }
+        let prefixed = |file: &FilePin| file.adopted.is_some() && !file.aad_prefix.is_empty();
+        if self.files.iter().any(prefixed) {
+            return malformed("an adopted file has an AAD prefix, which only our own have");
+        }
         let adopted = self.files.iter().filter_map(|file| file.adopted.as_ref());
         if !adopted.clone().all(|adopted| adopted.is_sane(|id| ids.contains(&id))) {
             return malformed("an adopted file has not one key for each column, or none for its footer");
@@ -474,5 +478,59 @@ pub(crate) mod table_id {
         String::deserialize(deserializer)?
             .parse()
             .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AdoptedKey;
+
+    #[test]
+    fn an_adopted_file_has_no_prefix_of_ours() {
+        let check = |aad_prefix: Vec<u8>| {
+            let key = AdoptedKey {
+                column: 0,
+                metadata: Digest::of(b"footer"),
+                wrapped: String::new(),
+            };
+            let file = FilePin {
+                path: "a.parquet".to_owned(),
+                size: 10,
+                rows: 0,
+                aad_prefix,
+                footer_length: 1,
+                footer_sha256: Digest::of(b"x"),
+                row_groups: Vec::new(),
+                column_bytes: vec![0],
+                chunks: Vec::new(),
+                adopted: Some(Adopted {
+                    clear_footer: false,
+                    keys: vec![key],
+                }),
+                partition: Vec::new(),
+            };
+            let manifest = Manifest {
+                table: TableId([7; 16]),
+                version: 1,
+                parent: None,
+                columns: vec![Column {
+                    id: 1,
+                    name: "a".to_owned(),
+                    kind: SparkType::Long,
+                    nullable: true,
+                    protection: "tee".to_owned(),
+                }],
+                stored: Vec::new(),
+                partition_columns: Vec::new(),
+                last_column_id: 0,
+                files: vec![file],
+                rekeyed: false,
+                retired: Vec::new(),
+            };
+            manifest.check()
+        };
+        check(Vec::new()).unwrap();
+        assert!(matches!(check(vec![1; 16]), Err(Error::ManifestContent(_))));
     }
 }

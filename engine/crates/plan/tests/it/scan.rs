@@ -16,11 +16,15 @@ use coffer_keys::{ColumnId, KekSet, TableId, TableKey};
 use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
 use coffer_proto::{
     plan::{Expr, Fragment, Scan, Schema, TypeId, literal::Value, node::Op},
-    wire::FileSlice,
+    wire::{
+        FileSlice,
+        file_slice::{AdoptedFile, DataKey},
+    },
 };
-use coffer_table::{Column, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_table::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
 use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
+use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
 use tempfile::TempDir;
 
 use crate::support::{MemoryIo, body, call, column, data_type, decimal, fragment, literal, long, node, run, schema};
@@ -321,6 +325,85 @@ async fn files_that_must_be_refused() {
     let other_type = schema(&[("id", data_type(TypeId::Int))]);
     let error = refused(table.files(vec![table.slice(0, 10)], 1..=5), &other_type).await;
     assert!(error.contains("Int64"), "{error}");
+}
+
+/// A file that another program wrote, of one column `id`, all under one key.
+fn adopted(key: &TableKey) -> (TempDir, FileSlice) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("a.parquet");
+    let (dek, metadata) = (vec![9; 16], b"names the key".to_vec());
+    let encryption = FileEncryptionProperties::builder(dek.clone())
+        .with_footer_key_metadata(metadata.clone())
+        .build()
+        .unwrap();
+    let properties = WriterProperties::builder().with_file_encryption_properties(encryption);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let rows = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+    let file = fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties.build())).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let (body, tail) = bytes.split_last_chunk::<8>().unwrap();
+    let length = u32::from_le_bytes(*tail.first_chunk().unwrap());
+    let footer = &body[body.len() - length as usize..];
+    let slice = FileSlice {
+        path: path.to_str().unwrap().to_owned(),
+        size: bytes.len() as u64,
+        rows: ROWS as u64,
+        footer_length: length.into(),
+        footer_sha256: Digest::of(footer).as_bytes().to_vec().into(),
+        end_row_group: 1,
+        table: key.table().as_bytes().to_vec().into(),
+        adopted: Some(AdoptedFile {
+            clear_footer: false,
+            keys: vec![DataKey {
+                column: 0,
+                metadata_sha256: Digest::of(&metadata).as_bytes().to_vec().into(),
+                wrapped: key.footer_kek().unwrap().wrap(&dek).unwrap(),
+            }],
+        }),
+        ..FileSlice::default()
+    };
+    (folder, slice)
+}
+
+#[tokio::test]
+async fn adopted_files_that_must_be_refused() {
+    let table = table();
+    let (_folder, good) = adopted(&table.key);
+    let id = schema(&[("id", data_type(TypeId::Long))]);
+    let files = |slice| table.files(vec![slice], 1..=5);
+    let rows = read(files(good.clone()), &id, vec![]).await.unwrap();
+    assert_eq!(rows.num_rows(), usize::try_from(ROWS).unwrap());
+
+    type Case = (&'static str, &'static str, fn(&mut FileSlice));
+    fn key(slice: &mut FileSlice) -> &mut DataKey {
+        &mut slice.adopted.as_mut().unwrap().keys[0]
+    }
+    let cases: [Case; 9] = [
+        ("plain", "a plain file was adopted", |s| s.plain = true),
+        ("clear", "what only our own have", |s| s.clear = true),
+        ("aad_prefix", "what only our own have", |s| {
+            s.aad_prefix = vec![1; 16].into();
+        }),
+        ("clear_footer", "", |s| {
+            s.adopted.as_mut().unwrap().clear_footer = true;
+        }),
+        ("not_adopted", "", |s| s.adopted = None),
+        ("no_keys", "", |s| s.adopted.as_mut().unwrap().keys.clear()),
+        ("key_of_a_column", "", |s| key(s).column = 1),
+        ("metadata_other", "", |s| key(s).metadata_sha256 = vec![0; 32].into()),
+        ("wrapped_cut", "", |s| {
+            key(s).wrapped.pop();
+        }),
+    ];
+    for (name, words, change) in cases {
+        let mut slice = good.clone();
+        change(&mut slice);
+        let error = refused(files(slice), &id).await;
+        assert!(error.contains(words), "{name}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -67,8 +67,8 @@ impl Drop for Staged {
     }
 }
 
-/// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed process left in
-/// `<path>.tmp`, the next removes.
+/// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed
+/// process left in `<path>.tmp`, the next removes.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".tmp");

@@ -545,11 +545,9 @@ impl Error {
                 tables, links, files, ..
             } => match (files, tables.is_empty() && links.is_empty()) {
                 (false, _) => "coffer keys rewrap --all --to OTHER moves them",
-                (true, true) => {
-                    "PyArrow and Spark need it for them; a table that adopted them does not, nor does one that was encrypted anew"
-                }
+                (true, true) => "the files need it where PyArrow and Spark read them, not in a table that adopted them",
                 (true, false) => {
-                    "coffer keys rewrap --all --to OTHER moves tables and links; PyArrow and Spark need it for the files, a table that adopted them does not"
+                    "coffer keys rewrap --all --to OTHER moves tables and links; the files need it where PyArrow and Spark read them, not in a table that adopted them"
                 }
             },
             Error::RowsLost { .. } => "nothing was published, and the table is as it was; run it again",

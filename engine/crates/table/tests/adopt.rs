@@ -150,7 +150,7 @@ fn folders_are_refused_under_any_name() {
     let own = owner.root.join("sales").join(MANIFEST_FOLDER);
     fs::create_dir(&own).unwrap();
     fs::write(own.join("x"), b"").unwrap();
-    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Folder(_)))));
+    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Known))));
     fs::remove_file(own.join("x")).unwrap();
     assert_eq!(rows(&owner.adopt("sales").unwrap()), 100);
 }

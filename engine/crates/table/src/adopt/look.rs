@@ -58,6 +58,9 @@ impl Adoption {
             columns: Vec::new(),
             folder,
         };
+        if fs::read_dir(found.folder.join(MANIFEST_FOLDER)).is_ok_and(|mut own| own.next().is_some()) {
+            return Err(AdoptError::Known.into());
+        }
         for name in names(&found.folder)? {
             let (file, columns) = look(&found.folder, &name, keys)?;
             if found.files.is_empty() {
@@ -79,9 +82,9 @@ impl Adoption {
     }
 }
 
-/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's markers and checksums are so named. A folder
-/// is refused under any name, since another table may lie in it, or a job's files that are still to come; but for an empty one of ours, which
-/// an adoption that failed may leave.
+/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's markers and checksums are so named.
+/// A folder is refused under any name, since another table may lie in it, or a job's files that are still to come; but for our own, which
+/// is empty here: an adoption that failed may leave it.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let io = |error| Error::io("read", folder)(error);
     let mut names = Vec::new();
@@ -92,7 +95,7 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
             .into_string()
             .map_err(|name| AdoptError::NotParquet(name.to_string_lossy().into_owned()))?;
         if entry.file_type().map_err(io)?.is_dir() {
-            if name == MANIFEST_FOLDER && fs::read_dir(entry.path()).map_err(io)?.next().is_none() {
+            if name == MANIFEST_FOLDER {
                 continue;
             }
             return Err(AdoptError::Folder(name).into());

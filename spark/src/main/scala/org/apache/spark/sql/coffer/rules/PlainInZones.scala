@@ -4,7 +4,7 @@ import java.net.URI
 
 import scala.util.Try
 
-import org.apache.hadoop.fs.{LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -30,8 +30,33 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
   private def catalog = session.sessionState.catalog
 
   override def apply(plan: LogicalPlan): Unit = {
-    val paths = plan.collect { case node => made(node) }.flatten.map(place).distinct
-    if (paths.nonEmpty) CofferDriver.get.client.checkPlain(paths)
+    val made = plan.collect { case node => places(node) }.flatten.distinct
+    if (made.nonEmpty) CofferDriver.get.client.checkPlain(made)
+  }
+
+  /** By the settings that the write itself will have, and by the session's: which of them leads where, is not for the caller to say. */
+  private def places(node: LogicalPlan): Seq[String] = {
+    val paths = made(node)
+    if (paths.isEmpty) Nil
+    else {
+      val own = options(node)
+      val settings = session.sessionState.newHadoopConf() +:
+        (if (own.isEmpty) Nil else Seq(session.sessionState.newHadoopConfWithOptions(own)))
+      for (path <- paths; set <- settings; place <- Places.of(path, set)) yield place
+    }
+  }
+
+  /** What a command sets of Hadoop's for itself, by `.option(…)` or `OPTIONS (…)`. */
+  private def options(node: LogicalPlan): Map[String, String] = node match {
+    case w: InsertIntoHadoopFsRelationCommand => w.options
+    case other => other.productIterator.foldLeft(Map.empty[String, String]) {
+        case (found, t: CatalogTable) => found ++ t.storage.properties
+        case (found, s: CatalogStorageFormat) => found ++ s.properties
+        case (found, s: TableSpec) => found ++ s.options
+        case (found, Some(t: CatalogTable)) => found ++ t.storage.properties
+        case (found, m: Map[_, _]) => found ++ m.collect { case (key: String, value: String) => key -> value }
+        case (found, _) => found
+      }
   }
 
   /** Where a node would make something plain, or lets others make it. */
@@ -115,13 +140,4 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
   /** Without a location, or with a relative one, in the database's folder. */
   private def location(own: Option[URI], name: TableIdentifier): Path =
     own.fold(default(name))(uri => new Path(default(name).getParent, new Path(uri)))
-
-  /** As the client engine is asked: the path of a local folder, whatever scheme leads to it, else the URL. */
-  private def place(path: Path): String = {
-    val uri = path.toUri
-    val files = Try(path.getFileSystem(session.sessionState.newHadoopConf()))
-    val whole = files.map(fs => path.makeQualified(fs.getUri, fs.getWorkingDirectory)).getOrElse(path).toUri
-    val local = files.toOption.exists(fs => fs.isInstanceOf[LocalFileSystem] || fs.isInstanceOf[RawLocalFileSystem])
-    if (local || uri.getScheme == null || uri.getScheme.equalsIgnoreCase("file")) whole.getPath else whole.toString
-  }
 }

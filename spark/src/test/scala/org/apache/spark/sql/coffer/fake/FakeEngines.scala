@@ -46,6 +46,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val published = new CopyOnWriteArrayList[PublishWrite]()
   val aborted = new CopyOnWriteArrayList[AbortWrite]()
   val ran = new CopyOnWriteArrayList[RunAtHome]()
+  val checkedPlain = new CopyOnWriteArrayList[CheckPlain]()
 
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
   @volatile var rows: Int => Long = _.toLong
@@ -101,6 +102,9 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))
       case C.DESCRIBE_FRAGMENT_VALUE if describes =>
         c.send(C.FRAGMENT_DESCRIBED_VALUE, FragmentDescribed.newBuilder.setText("(a fragment)\n").build())
+      case C.CHECK_PLAIN_VALUE =>
+        checkedPlain.add(CheckPlain.parseFrom(payload))
+        c.send(C.PLAIN_CHECKED_VALUE, PlainChecked.getDefaultInstance)
       case C.RUN_AT_HOME_VALUE => home(c, RunAtHome.parseFrom(payload))
       case C.END_SESSION_VALUE =>
         ended.add(EndSession.parseFrom(payload).getSession)

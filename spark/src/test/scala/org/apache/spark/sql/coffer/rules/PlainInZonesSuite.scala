@@ -1,0 +1,51 @@
+package org.apache.spark.sql.coffer.rules
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.coffer.fake.FakeSession
+
+/** Of which places the client engine is asked before something plain is made there. Whether they are in a zone it alone knows. */
+class PlainInZonesSuite extends AnyFunSuite with FakeSession {
+
+  private def asked(body: => Any): Set[String] = {
+    val before = client.checkedPlain.size
+    body
+    client.checkedPlain.asScala.drop(before).flatMap(_.getPathsList.asScala).toSet
+  }
+
+  private def at(name: String): String = folder.resolve(name).toString
+
+  private def one = spark.range(1).selectExpr("1 AS a", "2 AS p")
+
+  private def mount(view: String, target: String): (String, String) = s"fs.viewfs.mounttable.$view.link./z" -> s"file://${at(target)}"
+
+  test("a mount that a write brings along leads where it says") {
+    val (link, target) = mount("options", "by_option")
+    assert(asked(one.write.option(link, target).parquet("viewfs://options/z/t")) == Set(at("by_option/t")))
+    assert(folder.resolve("by_option/t").toFile.isDirectory)
+  }
+
+  test("so does one that a table has") {
+    val (link, target) = mount("table", "by_table")
+    val create = s"CREATE TABLE viewed USING parquet OPTIONS (`$link` '$target') LOCATION 'viewfs://table/z/t' AS SELECT 1 AS a"
+    assert(asked(spark.sql(create)).contains(at("by_table/t")))
+    val inserted = asked(spark.sql("INSERT INTO viewed VALUES (2)"))
+    assert(inserted.contains(at("by_table/t")), inserted)
+    val (linked, there) = mount("folder", "by_folder")
+    val directory = s"INSERT OVERWRITE DIRECTORY 'viewfs://folder/z/t' USING json OPTIONS (`$linked` '$there') SELECT 1 AS a"
+    assert(asked(spark.sql(directory)).contains(at("by_folder/t")))
+  }
+
+  test("and one of the session's") {
+    withConf(mount("session", "by_session")) {
+      assert(asked(one.write.json("viewfs://session/z/t")) == Set(at("by_session/t")))
+    }
+  }
+
+  test("what a command without a plain table makes is not asked about") {
+    assert(asked(spark.sql("SELECT 1").collect()).isEmpty)
+    assert(asked(spark.sql("INSERT INTO t VALUES (1, 2.0, 'x')")).isEmpty)
+  }
+}

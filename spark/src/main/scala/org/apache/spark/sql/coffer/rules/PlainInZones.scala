@@ -8,7 +8,8 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, TableSpec, V2CreateTablePlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -61,7 +62,7 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
 
   /** Where a node would make something plain, or lets others make it. */
   private def made(node: LogicalPlan): Seq[Path] = node match {
-    case w: InsertIntoHadoopFsRelationCommand => w.outputPath +: w.catalogTable.toSeq.flatMap(partitions)
+    case w: InsertIntoHadoopFsRelationCommand => w.outputPath +: w.catalogTable.toSeq.flatMap(partitions(_, w.staticPartitions))
     case w: SaveIntoDataSourceCommand => if (w.dataSource.isInstanceOf[CofferDataSource]) Nil else path(w.options)
     case w: InsertIntoDataSourceCommand => w.logicalRelation.catalogTable.toSeq.map(folder)
     case w: V2WriteCommand => w.table match {
@@ -70,7 +71,7 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
       }
     // What a stream keeps of its state is plain too.
     case w: WriteToStream => Seq(new Path(w.resolvedCheckpointLocation)) ++ sink(w.sink) ++ w.catalogTable.map(folder)
-    case c: LoadDataCommand => known(c.table).toSeq.flatMap(written)
+    case c: LoadDataCommand => known(c.table).toSeq.flatMap(written(_, c.partition.getOrElse(Map.empty)))
     case c: CreateTable => table(c.tableDesc)
     case c: CreateTableLikeCommand => like(c)
     case c: V2CreateTablePlan => specified(c)
@@ -119,14 +120,22 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
   private def table(made: CatalogTable): Seq[Path] =
     if (sealedFormat(made.provider)) Nil else Seq(location(made.storage.locationUri, made.identifier))
 
-  private def written(t: CatalogTable): Seq[Path] = folder(t) +: partitions(t)
+  private def written(t: CatalogTable, of: TablePartitionSpec = Map.empty): Seq[Path] = folder(t) +: partitions(t, of)
 
   private def folder(t: CatalogTable): Path = location(t.storage.locationUri, t.identifier)
 
-  /** The folders of a table's partitions that have one of their own. */
-  private def partitions(t: CatalogTable): Seq[Path] =
+  /** The folders of the partitions that are written, of those that have one of their own. */
+  private def partitions(t: CatalogTable, of: TablePartitionSpec): Seq[Path] =
     if (t.partitionColumnNames.isEmpty || known(t.identifier).isEmpty) Nil
-    else catalog.listPartitions(t.identifier).flatMap(_.storage.locationUri).map(new Path(_))
+    else {
+      // Thousands of partitions lie where their names say, below the table's folder, of which is asked anyway.
+      def own(partition: CatalogTablePartition, at: Path) =
+        at != ExternalCatalogUtils.generatePartitionPath(partition.spec, t.partitionColumnNames, folder(t))
+      for {
+        partition <- catalog.listPartitions(t.identifier, Some(of).filter(_.nonEmpty))
+        at <- partition.storage.locationUri.map(new Path(_)) if own(partition, at)
+      } yield at
+    }
 
   private def known(name: TableIdentifier): Option[CatalogTable] = Try(catalog.getTableMetadata(name)).toOption
 

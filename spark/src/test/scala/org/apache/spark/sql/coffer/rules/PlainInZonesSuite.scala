@@ -44,6 +44,16 @@ class PlainInZonesSuite extends AnyFunSuite with FakeSession {
     }
   }
 
+  test("partitions that an INSERT writes, where they are elsewhere") {
+    spark.sql(s"CREATE TABLE parted (a INT, p INT, q INT) USING parquet PARTITIONED BY (p, q) LOCATION '${at("parted")}'")
+    spark.sql("INSERT INTO parted VALUES (1, 1, 1), (1, 2, 1), (1, 2, 2), (1, 3, 1)")
+    for (p <- Seq(1, 2)) spark.sql(s"ALTER TABLE parted PARTITION (p = $p, q = 1) SET LOCATION '${at(s"elsewhere$p")}'")
+    val static = asked(spark.sql("INSERT INTO parted PARTITION (p = 2, q) VALUES (7, 1)"))
+    assert(static == Set(at("parted"), at("elsewhere2")))
+    val dynamic = asked(spark.sql("INSERT INTO parted VALUES (7, 3, 1)"))
+    assert(dynamic == Set(at("parted"), at("elsewhere1"), at("elsewhere2")))
+  }
+
   test("what a command without a plain table makes is not asked about") {
     assert(asked(spark.sql("SELECT 1").collect()).isEmpty)
     assert(asked(spark.sql("INSERT INTO t VALUES (1, 2.0, 'x')")).isEmpty)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
@@ -308,10 +309,38 @@ def test_explain_says_where_and_what_shows(employed: Driver) -> None:
         return
     assert "age as ope" in text or "age as tee" in text
     assert "category by det: " in text
-    assert "category as det: equality" in text
+    assert "category as det: which values are equal; lengths; which are NULL; by link " in text
     assert "by the client engine" in text
     hosts = "UNVERIFIED" in text
     assert hosts == ("in host engines" in text)
+
+
+def test_explain_says_no_less_than_policy_check(
+    employees: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COFFER_PYTHON", sys.executable)
+    owner = _owner(tmp_path, hosts=True)
+    sealed = owner.encrypt(employees, tmp_path / "sealed")
+    checked = json.loads(owner.coffer("policy", "check", "--json", check=False).stdout)
+    # Of several forms one is read: the others are in the same files.
+    read = ["*", "age", "grade"]
+    for columns in read:
+        said = owner.coffer(
+            "explain", "--without-enclaves", "--json", f"select {columns} from employees join categories on category = cat"
+        )
+        lines = [line.strip() for line in json.loads(said.stdout)["plan"]]
+        seen = 0
+        for table in checked["tables"]:
+            assert table["name"] in sealed
+            for column in table["columns"]:
+                told = [line.split(": ", 1)[1] for line in lines if line.startswith(f"{column['name']} as ")]
+                if not told:
+                    continue
+                seen += 1
+                words = {word for line in told for word in line.split("; ")}
+                assert {re.sub(r"first \d+ bytes", "first bytes", word) for word in column["hosts"]} <= words
+                assert (column["link"] is not None) == any(word.startswith("by link ") for word in words)
+        assert seen == (13 if columns == "*" else 3)
 
 
 def test_coffer_explain_runs_nothing(employees: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,7 +350,7 @@ def test_coffer_explain_runs_nothing(employees: dict[str, Path], tmp_path: Path,
     said = owner.coffer("explain", "--without-enclaves", "--json", "select count(*) from categories where cat = 'nurse'")
     plan = json.loads(said.stdout)
     assert plan["runs"]
-    assert any("cat as det: equality" in line for line in plan["plan"])
+    assert any("cat as det: which values are equal; lengths" in line for line in plan["plan"])
     refused = owner.coffer("explain", "select label from categories where label rlike 'x'", check=False)
     assert refused.returncode == 1
     assert "regular expressions" in refused.stderr

@@ -168,12 +168,16 @@ private final class Description(query: Option[CofferQuery]) {
   private def site: String =
     if (CofferConf.hostEngines(CofferDriver.conf)) "host engines" else "enclaves"
 
-  /** Of a table with stored columns: what each one that is read shows to who holds the files. */
+  /** Of a table with stored columns: what each one that is read shows to who holds the files; and what else is stored of the same columns. */
   private def shown(scan: SparkPlan): Seq[String] = scan match {
     case SealedScan(node, s) if s.table.viewed =>
       val names = node.output.map(_.name).toSet
-      s.table.stored.filter(c => names(c.name) && c.isColumn).map { c =>
-        s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}: ${c.shows}"
+      val columns = s.table.stored.filter(c => names(c.name) && c.isColumn).map(_.column).toSet
+      // That is what a `tee` column shows only where it is read.
+      val told = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || c.protection != "tee"))
+      told.map { c =>
+        val unread = if (names(c.name)) "" else ", not read here"
+        s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"
       }
     case _ => Nil
   }

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Proto, TableInfo}
 import org.apache.spark.sql.coffer.source.CofferTable
-import org.apache.spark.sql.types.{DataType, StructField}
+import org.apache.spark.sql.types.{BinaryType, DataType, StringType, StructField}
 
 /**
  * One protection of a column, as a column of the table's files.
@@ -40,16 +40,32 @@ final case class StoredColumn(
   /** Whether its values say nothing without their file and row. */
   def needsPlace: Boolean = protection == "std" || protection == "ashe"
 
-  /** To who holds the table's files. */
-  def shows: String = protection match {
-    case "tee" => "sizes"
-    case "std" => "which values are NULL, and lengths"
-    case "det" => "equality"
-    case "ope" => if (prefix) "order of prefixes, equality of prefixes" else "order, equality, about the upper half of the bits"
-    case "ore" => "order, and the first differing bit of every pair"
-    case "ashe" => "which values are NULL; of a sum, which rows it took"
-    case _ => "everything"
+  /** To whoever holds the table's files, in the words of `coffer policy check` (its shows.rs): EXPLAIN says no less. */
+  def shows(table: CofferTable): Seq[String] = {
+    def said(is: Boolean, words: String): Option[String] = Option.when(is)(words)
+    val comparable = Set("det", "ope", "ore")(protection)
+    val ordered = protection == "ope" || protection == "ore"
+    val text = isColumn && (table.columnType(column) match {
+      case _: StringType | BinaryType => true
+      case _ => false
+    })
+    val partition = table.partitionNames.contains(table.info.getSchema.getFields(column).getName)
+    val words = Seq(
+      said(protection == "plain", if (partition) "every value, in the files' paths" else "every value"),
+      said(comparable && !prefix, "which values are equal"),
+      said(ordered && !prefix, "their order"),
+      said(ordered && prefix, "the order of their first bytes, and which are equal there"),
+      said(protection == "ope", "about the upper half of each one's bits"),
+      said(protection == "ore", "the first bit in which any two differ"),
+      said(protection == "ashe", "which rows each sum took"),
+      said(text && (protection == "det" || protection == "std"), "lengths"),
+      said(nullable && !isOpen, "which are NULL"),
+      said(comparable && linked(table), s"by link $link what its columns show together (coffer policy check names them)")).flatten
+    if (words.nonEmpty) words else Seq("nothing but sizes, and which files, row groups and pages are read")
   }
+
+  /** Whether other columns may have comparable ciphertexts. A column that is not linked is a link of its own, named after it. */
+  private def linked(table: CofferTable): Boolean = link.nonEmpty && !link.startsWith(s"${table.info.getTableId}.")
 
   /** Whether equal ciphertexts mean equal values and the other way round. */
   def tellsEqual: Boolean = protection == "det" || (protection == "ope" && !prefix)

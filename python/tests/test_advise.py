@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -181,6 +182,47 @@ def test_domains_have_room() -> None:
     assert rows is not None and rows > 5_000_000 and rows * (found.size - 1) < 1 << 64
     assert domains.summed_rows(domains.of([tables.Column("n", "BIGINT")]), 10) is None
     assert domains.of([tables.Column("s", "STRING")]) is None
+
+
+def test_bounds_are_of_the_whole_column(tmp_path: Path) -> None:
+    def read(name: str) -> tables.Column:
+        return tables.read([str(tmp_path / name)], lambda _: [], tmp_path, None)[0].columns[0]
+
+    (tmp_path / "few.csv").write_text("v\n" + "\n".join(map(str, range(100))))
+    assert (read("few.csv").low, read("few.csv").high) == (0, 99)
+    # Some megabytes: what lies behind the first block is larger.
+    (tmp_path / "many.csv").write_text("v\n" + "\n".join(map(str, range(400_000))))
+    assert (read("many.csv").low, read("many.csv").high) == (None, None)
+    assert domains.of([read("many.csv")]) == domains.of([tables.Column("v", "BIGINT")])
+    (tmp_path / "five").mkdir()
+    for number in range(5):
+        (tmp_path / "five" / f"part-{number}.csv").write_text(f"v\n{number}\n")
+    assert read("five").high is None
+
+    values = pa.table({"v": range(200_000)})
+    for name, statistics, bounds in (("with", True, (0, 199_999)), ("without", False, (None, None))):
+        pq.write_table(values, tmp_path / f"{name}.parquet", write_statistics=statistics, row_group_size=1_000)
+        assert (read(f"{name}.parquet").low, read(f"{name}.parquet").high) == bounds
+    pq.write_table(values.slice(0, 1_000), tmp_path / "small.parquet", write_statistics=False)
+    assert (read("small.parquet").low, read("small.parquet").high) == (0, 999)
+    # Nanoseconds have statistics that Python cannot hold.
+    moments = pa.table({"v": pa.array(range(0, 200_000 * 10**12, 10**12), pa.timestamp("ns"))})
+    pq.write_table(moments, tmp_path / "moments.parquet")
+    assert read("moments.parquet").high is None
+
+
+def test_what_is_proposed_of_a_long_csv_encrypts(tmp_path: Path) -> None:
+    count = 400_000
+    (tmp_path / "t.csv").write_text("v,w\n" + "".join(f"{i},{i % 7}\n" for i in range(count)))
+    (tmp_path / "queries.sql").write_text("SELECT w, sum(v) FROM t WHERE v > 5 GROUP BY w")
+    owner = Owner.create(tmp_path / "trusted")
+    proposed = tmp_path / "policy.toml"
+    owner.coffer("policy", "advise", tmp_path / "queries.sql", tmp_path / "t.csv", "--without-enclaves", "--write", proposed)
+    assert 'v = "ore"' in proposed.read_text()
+    (owner.home / "policy.toml").write_text(proposed.read_text())
+    columns = {"v": range(count), "w": [i % 7 for i in range(count)]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    owner.coffer("encrypt", tmp_path / "t.parquet", tmp_path / "sealed" / "t")
 
 
 def test_tables_of_a_folder(tmp_path: Path) -> None:

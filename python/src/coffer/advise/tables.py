@@ -39,7 +39,8 @@ class AdviseError(Exception):
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `type`: as Spark's DDL has it. Numbers are in the type's units: days, microseconds, values of decimals."""
+    """A column. `type`: as Spark's DDL has it. Numbers are in the type's units: days, microseconds, values of decimals.
+    `low` and `high`: bounds of all its values, never of a sample."""
 
     name: str
     type: str
@@ -174,6 +175,7 @@ def _parquet(name: str, files: list[Path]) -> Table:
     readers = [pq.ParquetFile(path) for path in files]
     rows = sum(reader.metadata.num_rows for reader in readers)
     sample = _sample(readers)
+    whole = sample is not None and sample.num_rows == rows
     columns = []
     for index, arrow in enumerate(readers[0].schema_arrow):
         chunks = [
@@ -182,7 +184,7 @@ def _parquet(name: str, files: list[Path]) -> Table:
             for group in range(reader.metadata.num_row_groups)
         ]
         bounds = [chunk.statistics for chunk in chunks if chunk.statistics is not None and chunk.statistics.has_min_max]
-        column = _column(arrow, sample.column(index) if sample is not None else None, rows)
+        column = _column(arrow, sample.column(index) if sample is not None else None, rows, whole)
         if bounds and len(bounds) == len(chunks) and _numeric(arrow.type) and not _nanoseconds(arrow.type):
             low, high = min(_number(b.min, arrow.type) for b in bounds), max(_number(b.max, arrow.type) for b in bounds)
             column = _bounded(replace(column, low=low, high=high), arrow.type)
@@ -206,23 +208,42 @@ def _sample(readers: list[pq.ParquetFile]) -> pa.Table | None:
 
 
 def _csv(name: str, files: list[Path]) -> Table:
-    """Of the first block of each file; how many rows there are in all, by their length."""
-    blocks = [pacsv.open_csv(path).read_next_batch() for path in files[:_SAMPLE_FILES]]
+    """Of the first block of each file; how many rows there are in all, by their length if there are more."""
+    readers = [pacsv.open_csv(path) for path in files[:_SAMPLE_FILES]]
+    blocks = [reader.read_next_batch() for reader in readers]
     sample = pa.Table.from_batches([block.slice(0, _SAMPLE_ROWS) for block in blocks])
-    row = sample.nbytes / max(1, sample.num_rows)
-    rows = max(sample.num_rows, int(sum(path.stat().st_size for path in files) / max(1.0, row)))
-    columns = tuple(_column(arrow, sample.column(index), rows) for index, arrow in enumerate(sample.schema))
-    source = f"from its CSV; values of {sample.num_rows:,} rows were counted, and about {rows:,} rows assumed"
+    seen = sample.num_rows
+    whole = len(readers) == len(files) and seen == sum(map(len, blocks)) and not any(map(_more, readers))
+    rows = seen
+    source = f"from its CSV; values of {seen:,} rows were counted"
+    if not whole:
+        row = sample.nbytes / max(1, seen)
+        rows = max(seen, int(sum(path.stat().st_size for path in files) / max(1.0, row)))
+        source += f", and about {rows:,} rows assumed"
+    columns = tuple(_column(arrow, sample.column(index), rows, whole) for index, arrow in enumerate(sample.schema))
     return Table(name, rows, columns, source, tuple(files))
 
 
-def _column(arrow: pa.Field, sample: pa.ChunkedArray | None, rows: int) -> Column:
+def _more(reader: pacsv.CSVStreamingReader) -> bool:
+    try:
+        return len(reader.read_next_batch()) > 0
+    except StopIteration:
+        return False
+    except pa.ArrowInvalid:
+        # The types of its first block do not fit what follows.
+        return True
+
+
+def _column(arrow: pa.Field, sample: pa.ChunkedArray | None, rows: int, whole: bool) -> Column:
+    """What a sample says; of bounds nothing unless it is the whole: values beyond would not encrypt."""
     column = Column(arrow.name, _ddl_type(arrow), arrow.nullable)
     if sample is None or len(sample) == sample.null_count:
         return column
     values = sample.cast(_plain_type(arrow.type), safe=False).drop_null()
     column = replace(column, distinct=_distinct(values, rows))
     if _numeric(arrow.type):
+        if not whole:
+            return column
         found = pc.min_max(values)
         low, high = _number(found["min"].as_py(), arrow.type), _number(found["max"].as_py(), arrow.type)
         return _bounded(replace(column, low=low, high=high), arrow.type)

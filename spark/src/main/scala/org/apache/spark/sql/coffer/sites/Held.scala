@@ -32,7 +32,7 @@ final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sum
 
   /** The form that is cheapest to bring home and open there. */
   def openable: Option[Form] =
-    forms.filter(f => StoredColumn.schemes(f.stored.protection) && !f.stored.prefix).minByOption(SiteCosts.home)
+    forms.filter(f => StoredColumn.schemes(f.stored.protection) && !f.stored.prefix).minByOption(f => SiteCosts.home(f.table, f.stored))
 
   def attributes: Seq[Attribute] =
     (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)

@@ -41,14 +41,11 @@ case class HomeTable(
 
 object HomeTable {
 
-  /** The cheapest to open at home first: as it is, then by what a scheme costs. */
-  private val order = Seq("plain", "tee") ++ StoredColumn.opened
-
   def of(table: CofferTable, output: Seq[AttributeReference]): HomeTable =
     if (table.stored.isEmpty)
       HomeTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Reveal.Kind.AS_IS, None)), output)
     else {
-      val chosen = output.map(a => a -> cheapest(stored(table, a)))
+      val chosen = output.map(a => a -> cheapest(table, stored(table, a)))
       val place =
         if (chosen.exists(_._2.needsPlace))
           for (file <- table.stored.find(_.protection == "file"); row <- table.stored.find(_.protection == "row")) yield (file, row)
@@ -84,8 +81,8 @@ object HomeTable {
     table.stored.filter(c => c.column == column && c.isColumn)
   }
 
-  private def cheapest(stored: Seq[StoredColumn]): StoredColumn =
-    order.flatMap(p => stored.find(c => c.protection == p && !c.prefix)).headOption.getOrElse(
+  private def cheapest(table: CofferTable, stored: Seq[StoredColumn]): StoredColumn =
+    stored.filterNot(_.prefix).minByOption(SiteCosts.home(table, _)).getOrElse(
       throw new IllegalStateException("a stored column opens from nothing"))
 }
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.sites
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.coffer.source.CofferTable
 
 /**
  * What work on stored columns costs, for choices between forms and sites that serve alike. One page, since none of it decides what is right,
@@ -42,10 +43,10 @@ private[coffer] object SiteCosts {
     case _ => value
   }
 
-  /** To bring one value home from this form, with its place if it needs one, and open it there. */
-  def home(form: Form): Double = {
-    val place = if (form.place.isDefined) PLACE_BYTES else 0
-    rates.get(form.stored.protection).fold(0.0)(_.open) + (work(form) + place) * HOME_BYTE
+  /** To bring one value home as it is stored, with its place if it needs one, and open it there. */
+  def home(table: CofferTable, stored: StoredColumn): Double = {
+    val place = if (stored.needsPlace) PLACE_BYTES else 0
+    rates.get(stored.protection).fold(0.0)(_.open) + (bytes(table, stored) + place) * HOME_BYTE
   }
 
   /** Whether a query is over so little that its rows are best worked on at home. */
@@ -55,6 +56,8 @@ private[coffer] object SiteCosts {
   }
 
   /** To compare or group by one value in this form: by its bytes, which are read and hashed. */
-  def work(form: Form): Double =
-    width(form.stored.protection, Estimates.width(form.value), narrow = form.attribute.dataType.defaultSize == 8)
+  def work(form: Form): Double = bytes(form.table, form.stored)
+
+  private def bytes(table: CofferTable, stored: StoredColumn): Double =
+    width(stored.protection, Estimates.width(table.columnType(stored.column)), narrow = stored.dataType.defaultSize == 8)
 }

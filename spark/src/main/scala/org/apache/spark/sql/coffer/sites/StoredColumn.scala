@@ -76,9 +76,6 @@ final case class StoredColumn(
 
 object StoredColumn {
 
-  /** Protections whose values the client engine can open, the cheapest to read from storage first. */
-  val opened: Seq[String] = Seq("ashe", "std", "det", "ope", "ore")
-
   /** Protections whose stored values are ciphertexts to engines. */
   val schemes: Set[String] = Set("std", "det", "ope", "ore", "ashe")
 

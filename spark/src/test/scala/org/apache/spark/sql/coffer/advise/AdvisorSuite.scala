@@ -111,3 +111,6 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(read.homes.map(_.rows) == Seq(100000.0) && read.homes.flatMap(_.columns).exists(_.contains("no engine may open")))
   }
 }
+    // There too what is cheapest to open is read.
+    val cheapest = weighed("select id from people where age > 20", "people.id" -> "std+det", "people.age" -> "tee")
+    assert(cheapest.homes.flatMap(_.columns).contains("id from det"))

@@ -225,6 +225,20 @@ def test_what_is_proposed_of_a_long_csv_encrypts(tmp_path: Path) -> None:
     owner.coffer("encrypt", tmp_path / "t.parquet", tmp_path / "sealed" / "t")
 
 
+def test_columns_may_have_dots_in_their_names(tmp_path: Path) -> None:
+    # Tables so large that the join is worth a stage on hosts.
+    pq.write_table(pa.table({"x.y": range(2_000), "z": range(2_000)}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x.y": range(2_000)}), tmp_path / "b.parquet")
+    (tmp_path / "queries.sql").write_text("SELECT count(*) FROM a JOIN b ON a.`x.y` = b.`x.y`")
+    owner = Owner.create(tmp_path / "trusted")
+    said = owner.coffer(
+        "policy", "advise", tmp_path / "queries.sql", tmp_path / "a.parquet", tmp_path / "b.parquet", "--json"
+    )
+    hosts = json.loads(said.stdout)["hosts"]
+    assert hosts["columns"]["a.x.y"] == hosts["columns"]["b.x.y"] == ["det"]
+    assert '"x.y" = { protection = "det", link = "x.y" }' in hosts["policy"]
+
+
 def test_tables_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "all" / "parted").mkdir(parents=True)
     source = tpch.data(TPCH_SCALE)["nation"]

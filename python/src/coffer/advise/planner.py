@@ -34,11 +34,13 @@ Policy = Mapping[Place, Choice]
 
 @dataclass(frozen=True)
 class Use:
-    """One thing that a statement computes on a column; `kind` and `other` as in Scala's `ColumnUses`."""
+    """One thing that a statement computes on a column; `kind` and `other` as in Scala's `ColumnUses`. `partner`: of a join
+    or comparison the other column, if it is a table's."""
 
     place: Place
     kind: str
     other: str
+    partner: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class Planner:
             Understood(
                 one.get("refusal"),
                 one["command"],
-                tuple(Use((use["table"], use["column"]), use["kind"], use["other"]) for use in one["uses"]),
+                tuple(_use(use) for use in one["uses"]),
                 tuple(one["tables"]),
             )
             for one in found
@@ -133,6 +135,13 @@ class Planner:
         """Of every statement why it is refused under a policy, or its plan as EXPLAIN has it."""
         found = json.loads(self._advisor.plan(_policy(policy), hosts))
         return [(one.get("refusal"), one["plan"]) for one in found]
+
+
+def _use(found: dict[str, str]) -> Use:
+    place, other, table = (found["table"], found["column"]), found["other"], found["otherTable"]
+    if not table:
+        return Use(place, found["kind"], other)
+    return Use(place, found["kind"], f"{table}.{other}", (table, other))
 
 
 def _policy(policy: Policy) -> str:

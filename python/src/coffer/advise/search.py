@@ -85,9 +85,8 @@ def facts(tables: Iterable[Table], uses: Iterable[Use]) -> Facts:
         return place
 
     for use in uses:
-        if use.kind in ("join", "compare") and use.other:
-            other_table, _, other_column = use.other.rpartition(".")
-            a, b = root(use.place), root((other_table, other_column))
+        if use.partner is not None:
+            a, b = root(use.place), root(use.partner)
             alike = by_name[a[0]].column(a[1]).type == by_name[b[0]].column(b[1]).type
             if a != b and alike:
                 parents[max(a, b)] = min(a, b)

@@ -9,9 +9,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
  *
  * @param kind  `equality`, `in`, `join`, `range`, `compare`, `null`, `like`, `group`, `distinct`, `order`, `min`, `max`, `sum`, `avg`,
  *              `count`, `expression`, `output`
- * @param other of a join or comparison the other column, as table.column; of an expression its name
+ * @param other      of a join or comparison the other column; of an expression its name; of an order `limit` if only the first rows are wanted
+ * @param otherTable of a join or comparison the table of the other column, if it is a table's
  */
-private[coffer] final case class Use(table: String, column: String, kind: String, other: String = "")
+private[coffer] final case class Use(table: String, column: String, kind: String, other: String = "", otherTable: String = "")
 
 /** The uses of columns in an optimised query, its subqueries included. */
 private[coffer] object ColumnUses {
@@ -49,9 +50,6 @@ private final class ColumnUses(query: LogicalPlan) {
     case _ => None
   }
 
-  private def name(a: Attribute): String =
-    origins.get(a.exprId).fold("")(o => s"${o.table.info.getName}.${o.name}")
-
   private def condition(e: Expression): Seq[Use] = e match {
     case And(l, r) => condition(l) ++ condition(r)
     case Or(l, r) => condition(l) ++ condition(r)
@@ -76,12 +74,16 @@ private final class ColumnUses(query: LogicalPlan) {
 
   private def compared(kind: Comparison): String = if (kind == Comparison.Equal) "equality" else "range"
 
-  private def both(a: Attribute, b: Attribute, kind: String): Seq[Use] =
-    use(a, kind, name(b)).toSeq ++ use(b, kind, name(a))
+  private def both(a: Attribute, b: Attribute, kind: String): Seq[Use] = against(a, b, kind).toSeq ++ against(b, a, kind)
 
-  private def value(e: Expression, kind: String): Seq[Use] = e match {
-    case a: Attribute => use(a, kind).toSeq
-    case other => computed(other)
+  private def against(a: Attribute, b: Attribute, kind: String): Option[Use] = {
+    val other = origins.get(b.exprId)
+    use(a, kind).map(_.copy(other = other.fold("")(_.name), otherTable = other.fold("")(_.table.info.getName)))
+  }
+
+  private def value(e: Expression, kind: String, other: String = ""): Seq[Use] = e match {
+    case a: Attribute => use(a, kind, other).toSeq
+    case more => computed(more)
   }
 
   private def calls(e: NamedExpression): Seq[Use] = e.collect { case call: AggregateExpression => call }.flatMap { call =>

@@ -54,7 +54,9 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private def uses(sql: String): Set[String] = {
     val understood = Advisor.open(spark, s"[$people, $jobs]").understand("[\"" + sql + "\"]")
-    JsonMethods.parse(understood).extract[Seq[Understood]].head.uses.map(u => s"${u.column} ${u.kind} ${u.other}".trim).toSet
+    JsonMethods.parse(understood).extract[Seq[Understood]].head.uses
+      .map(u => s"${u.column} ${u.kind} ${Seq(u.otherTable, u.other).filter(_.nonEmpty).mkString("/")}".trim)
+      .toSet
   }
 
   test("what is computed on each column") {
@@ -62,7 +64,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(found == Set("job group", "job output", "pay avg", "age min", "age output", "age range 20", "age range 30", "id in"))
     // What is said of a key holds for what it is equal to.
     val joined = uses("select count(distinct level) from people join jobs on job = title where pay * 2 > 7 and job like 'a%'")
-    assert(joined == Set("job join jobs.title", "title join people.job", "level distinct", "pay expression *", "job like", "title like"))
+    assert(joined == Set("job join jobs/title", "title join people/job", "level distinct", "pay expression *", "job like", "title like"))
   }
 
   test("a view serves what comes after it; what is no query is said to be none") {

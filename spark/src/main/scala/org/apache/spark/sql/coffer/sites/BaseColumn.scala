@@ -24,6 +24,8 @@ private[coffer] object BaseColumn {
     plan.foreachUp {
       case Table(table, output) =>
         output.foreach(a => column(table, a.name).foreach(c => found.put(a.exprId, BaseColumn(table, c))))
+      case home: HomeTable =>
+        home.output.foreach(a => column(home.table, a.name).foreach(c => found.put(a.exprId, BaseColumn(home.table, c))))
       case p: Project => named(p.projectList)
       case a: Aggregate => named(a.aggregateExpressions)
       case u: Union =>

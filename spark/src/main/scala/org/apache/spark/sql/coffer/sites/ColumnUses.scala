@@ -30,13 +30,22 @@ private[coffer] object ColumnUses {
 private final class ColumnUses(query: LogicalPlan) {
   private val origins = BaseColumn.of(query)
 
+  /** Sorts of which only the first rows are wanted, or the last. */
+  private val cut: Seq[Sort] = query.collect { case limit @ (_: GlobalLimit | _: LocalLimit | _: Tail) => sorted(limit) }.flatten
+
+  private def sorted(plan: LogicalPlan): Option[Sort] = plan match {
+    case s: Sort => Some(s)
+    case _: GlobalLimit | _: LocalLimit | _: Tail | _: Offset | _: Project => sorted(plan.children.head)
+    case _ => None
+  }
+
   def output: Seq[Use] = query.output.flatMap(use(_, "output"))
 
   def inside: Seq[Use] = query.collect { case node => node }.flatMap {
     case f: Filter => condition(f.condition)
     case j: Join => j.condition.toSeq.flatMap(condition)
     case a: Aggregate => a.groupingExpressions.flatMap(value(_, "group")) ++ a.aggregateExpressions.flatMap(calls)
-    case s: Sort => s.order.flatMap(o => value(o.child, "order"))
+    case s: Sort => s.order.flatMap(o => value(o.child, "order", if (cut.exists(_ eq s)) "limit" else ""))
     case p: Project => p.projectList.flatMap {
         case _: Attribute | Alias(_: Attribute, _) => Nil
         case e => computed(e)

@@ -1,63 +1,62 @@
 package org.apache.spark.sql.coffer.sites
 
-import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Average, Count, Max, Min, Sum}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, IntegerType, LongType, ShortType, StringType}
 
-/** The protections under which engines without keys could do what a plan does with a column. */
+/**
+ * The protections under which engines without keys could do what a plan does with the columns of a table that is read at home: those that
+ * `coffer policy advise` would try first, by the uses that it goes by ([[ColumnUses]]).
+ */
 private[sites] object Helps {
 
-  private sealed abstract class Use(val words: String, val protection: Option[String])
-  private case object Equality extends Use("compared for equality, joined or grouped by", Some("det"))
-  private case object Order extends Use("compared or sorted by", Some("ope"))
-  private case object Sums extends Use("summed", Some("ashe"))
-  private case object Computed extends Use("computed with, which only enclaves and the client engine can do", None)
-  private case object Carried extends Use("only brought home", Some("std"))
+  /** `protections`: what serves; nothing where nothing does. */
+  private final case class Help(words: String, protections: Seq[String])
 
-  /** For each column one sentence. */
-  def of(columns: Seq[Attribute], plan: SparkPlan): Seq[String] = columns.map { a =>
-    val uses = plan.collect { case p => p.expressions.flatMap(use(_, a)) ++ keys(p, a) }.flatten.distinct
-    val told = if (uses.isEmpty) Seq(Carried) else uses
-    val wanted = told.flatMap(_.protection)
+  private val CARRIED = Help("only brought home", Seq("std"))
+  private val COMPUTED = "computed with, which only enclaves and the client engine can do"
+
+  /** For each closed column one sentence. */
+  def of(table: HomeTable, plan: SparkPlan): Seq[String] = {
+    val query = plan.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
+    table.closed.map(a => sentence(a, query.toSeq.flatMap(uses(_, table, a))))
+  }
+
+  private def uses(query: LogicalPlan, table: HomeTable, a: Attribute): Seq[Use] =
+    ColumnUses.of(query).filter(u => u.table == table.table.info.getName && u.column == a.name)
+
+  private def sentence(a: Attribute, uses: Seq[Use]): String = {
+    val helps = uses.flatMap(help(_, a.dataType)).distinct
+    val told = if (helps.isEmpty) Seq(CARRIED) else helps
+    val wanted = told.flatMap(_.protections).distinct
+    // What engines compute on opens at home too, but for a text's prefix.
+    val opening = wanted.filter(p => p != "std" && !(isText(a.dataType) && p == "ope"))
+    val least = if (opening.isEmpty) wanted else wanted.filterNot(_ == "std")
     val what = s"`${a.name}` is ${told.map(_.words).mkString(" and ")}"
-    if (wanted.size < told.size) what
-    else s"$what: ${wanted.map(p => s""""$p"""").mkString(" and ")} in the policy would do"
+    if (told.exists(_.protections.isEmpty)) what
+    else s"$what: ${least.map(p => s""""$p"""").mkString(" and ")} in the policy would do"
   }
 
-  private def keys(plan: SparkPlan, a: Attribute): Seq[Use] = plan match {
-    case j: BaseJoinExec => (j.leftKeys ++ j.rightKeys).collect { case k: Attribute if k.exprId == a.exprId => Equality }
-    case g: BaseAggregateExec => g.groupingExpressions.collect { case k: Attribute if k.exprId == a.exprId => Equality }
-    case _ => Nil
+  private def help(use: Use, of: DataType): Option[Help] = use.kind match {
+    case "equality" | "in" | "join" | "group" | "distinct" =>
+      Some(Help("compared for equality, joined or grouped by", Seq("det")))
+    case "range" => Some(Help("compared by size", if (isText(of)) Seq("std", "ope") else Seq("ore")))
+    case "compare" | "min" | "max" =>
+      Some(Help("compared by size with its own values or another column's", if (isText(of)) Nil else Seq("ope")))
+    case "order" if use.other == "limit" => Some(Help("sorted by for its first rows", if (isText(of)) Nil else Seq("ope")))
+    // As many rows come home, whatever engines can do.
+    case "order" => Some(Help("only brought home and sorted by there", Seq("std")))
+    case "sum" | "avg" => Some(if (isSummed(of)) Help("summed", Seq("ashe")) else Help(COMPUTED, Nil))
+    case "like" | "expression" => Some(Help(COMPUTED, Nil))
+    // NULL is seen, and rows are counted, under any of them.
+    case _ => None
   }
 
-  private def use(e: Expression, a: Attribute): Seq[Use] = {
-    def is(x: Expression): Boolean = x match {
-      case k: Attribute => k.exprId == a.exprId
-      case _ => false
-    }
-    if (!e.references.exists(is)) Nil
-    else
-      e match {
-        case k: Attribute if is(k) => Nil
-        case Alias(child, _) => use(child, a)
-        case _: And | _: Or | _: Not => e.children.flatMap(use(_, a))
-        case IsNull(x) if is(x) => Nil
-        case IsNotNull(x) if is(x) => Nil
-        case _: EqualTo | _: EqualNullSafe | _: In | _: InSet if e.children.exists(is) => Seq(Equality)
-        case _: LessThan | _: LessThanOrEqual | _: GreaterThan | _: GreaterThanOrEqual if e.children.exists(is) => Seq(Order)
-        case SortOrder(x, _, _, _) if is(x) => Seq(Order)
-        case call: AggregateExpression =>
-          call.aggregateFunction match {
-            case Min(x) if is(x) => Seq(Order)
-            case Max(x) if is(x) => Seq(Order)
-            case Sum(x, _) if is(x) => Seq(Sums)
-            case Average(x, _) if is(x) => Seq(Sums)
-            case c: Count if c.children.forall(_.isInstanceOf[Attribute]) => if (call.isDistinct) Seq(Equality) else Nil
-            case _ => Seq(Computed)
-          }
-        case _ => Seq(Computed)
-      }
+  private def isText(t: DataType): Boolean = t.isInstanceOf[StringType] || t == BinaryType
+
+  private def isSummed(t: DataType): Boolean = t match {
+    case ByteType | ShortType | IntegerType | LongType | _: DecimalType => true
+    case _ => false
   }
 }

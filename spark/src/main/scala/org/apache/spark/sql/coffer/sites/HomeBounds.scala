@@ -36,6 +36,6 @@ private[coffer] object HomeBounds {
       s"reading $names of ${table.table.name()} at home takes ${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
         s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and cannot work on " +
         table.closed.map(a => s"`${a.name}`").mkString(", "),
-      (Helps.of(table.closed, plan) :+ s"run with enclaves, filter more, or raise ${ClientBytes.KEY}").mkString("; "))
+      (Helps.of(table, plan) :+ s"run with enclaves, filter more, or raise ${ClientBytes.KEY}").mkString("; "))
   }
 }

@@ -78,6 +78,11 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(planned(4).refusal.exists(_.contains("'selec'")))
   }
 
+  test("an order is of the first rows only where there is a limit") {
+    assert(uses("select id from people order by age limit 3").contains("age order limit"))
+    assert(uses("select id from people order by age").contains("age order"))
+  }
+
   test("groups by an ope that fits a BIGINT rather than by det, and opens det rather than std") {
     val grouped = weighed("select age, count(*) from people group by age", "people.age" -> "det+ope")
     assert(grouped.homes.flatMap(_.forms) == Seq(Seq("people", "age", "ope")))
@@ -111,8 +116,8 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     val read = weighed("select id from people where age > 20", "people.id" -> "tee", "people.age" -> "det")
     assert(read.refusal.isEmpty && read.above == Seq("Filter"))
     assert(read.homes.map(_.rows) == Seq(100000.0) && read.homes.flatMap(_.columns).exists(_.contains("no engine may open")))
-  }
-}
     // There too what is cheapest to open is read.
     val cheapest = weighed("select id from people where age > 20", "people.id" -> "std+det", "people.age" -> "tee")
     assert(cheapest.homes.flatMap(_.columns).contains("id from det"))
+  }
+}

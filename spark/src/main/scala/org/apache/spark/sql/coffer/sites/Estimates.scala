@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.coffer.proto.plan.Reveal
 import org.apache.spark.sql.types._
 
 /** What is known of a column's values, if anything: numbers in the type's units (days, microseconds), `width` in bytes. */
@@ -142,10 +143,25 @@ private[coffer] object Estimates {
     case other => other.defaultSize.toDouble
   }
 
-  /** What a part of a query brings home, as it comes: ciphertexts where columns are. */
-  def bytes(home: Home): Double = rows(home.away) * home.openings.map(o => stored(o)).sum
+  /** What a part of a query brings home, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
+  def bytes(home: Home): Double = {
+    val states = home.openings.filter(_.kind == Reveal.Kind.SUM).distinctBy(_.from.exprId)
+    rows(home.away) * home.openings.map(o => stored(o)).sum + states.map(taken(home.away, _)).sum
+  }
+
+  /**
+   * The sets of rows that the sums of all groups took. Scattered rows take about two bytes each; a table's rows no more than a bit each, for
+   * each group (engine/crates/schemes/src/ashe/rows.rs).
+   */
+  private def taken(away: LogicalPlan, sum: Opening): Double = {
+    val table = sum.form.fold(0.0)(_.table.info.getRows.toDouble)
+    val summed = away.collectFirst { case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child) }
+    math.min(2 * summed.getOrElse(table), rows(away) * table / 8)
+  }
 
   private def stored(o: Opening): Double = o.form match {
+    // It is counted in the rows that its sum took.
+    case _ if o.kind == Reveal.Kind.COUNT => 0
     case Some(f) => SiteCosts.width(f.stored.protection, value(f), f.attribute.dataType.defaultSize == 8)
     case None => width(o.output.dataType)
   }

@@ -25,10 +25,12 @@ import org.apache.spark.sql.types.StructType
 final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
   import Advisor.{formats, PolicyOf}
 
+  private val settings: Map[String, String] = session.sessionState.conf.getAllConfs
   private var statements: Seq[(String, Either[String, LogicalPlan])] = Nil
 
   /** Which columns each statement uses for what; or why Spark refuses it. `sql`: a JSON list of statements. */
   def understand(sql: String): String = {
+    reset()
     define(Map.empty)
     statements = JsonMethods.parse(sql).extract[Seq[String]].map(s => s -> read(s))
     Serialization.write(statements.map {
@@ -61,6 +63,7 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
 
   /** What each of these statements (by number) brings home under a policy, and why: or why it cannot run. */
   def weigh(policy: String, hosts: Boolean, which: Array[Int]): String = {
+    reset()
     sites(hosts)
     val chosen = imagine(JsonMethods.parse(policy).extract[PolicyOf])
     Serialization.write(which.toSeq.map(statements(_)._2).map {
@@ -89,6 +92,7 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
 
   /** Each statement planned whole under a policy, as EXPLAIN would show it before it runs; or why it is refused. */
   def plan(policy: String, hosts: Boolean): String = {
+    reset()
     sites(hosts)
     define(JsonMethods.parse(policy).extract[PolicyOf])
     Serialization.write(statements.map {
@@ -104,6 +108,14 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
         catch { case NonFatal(e) => Planned(Some(Advisor.words(e)), Nil) }
       case (_, Left(why)) => Planned(Some(why), Nil)
     })
+  }
+
+  /** What a SET of the workload changed counts for what comes after it, not before. */
+  private def reset(): Unit = {
+    val conf = session.sessionState.conf
+    val now = conf.getAllConfs
+    (now.keySet -- settings.keySet).foreach(conf.unsetConf(_: String))
+    settings.foreach { case (key, value) => if (!now.get(key).contains(value)) conf.setConfString(key, value) }
   }
 
   /** Nothing runs here, so the context's setting can follow what is asked. */

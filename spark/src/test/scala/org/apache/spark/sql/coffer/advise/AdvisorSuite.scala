@@ -78,6 +78,19 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(planned(4).refusal.exists(_.contains("'selec'")))
   }
 
+  test("a SET counts for what comes after it, each time that the workload is planned") {
+    val advisor = Advisor.open(spark, s"[$people, $jobs]")
+    val sql = Seq("select AGE from people", "set spark.sql.caseSensitive=true", "select AGE from people")
+    def refused(planned: Seq[Option[String]]) = planned.map(_.isDefined)
+    val understood = JsonMethods.parse(advisor.understand(sql.mkString("[\"", "\", \"", "\"]"))).extract[Seq[Understood]]
+    assert(refused(understood.map(_.refusal)) == Seq(false, false, true))
+    for (_ <- 1 to 2) {
+      val planned = JsonMethods.parse(advisor.plan("{}", hosts = false)).extract[Seq[Planned]]
+      assert(refused(planned.map(_.refusal)) == Seq(false, false, true))
+    }
+    spark.conf.unset("spark.sql.caseSensitive")
+  }
+
   test("a sum comes home with the rows that it took: two bytes each, or a bit for each of the table's and group") {
     def bytes(group: String) =
       weighed(s"select $group, sum(pay) from people group by $group", s"people.$group" -> "det", "people.pay" -> "ashe").homes.map(

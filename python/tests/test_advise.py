@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.advise import domains, tables, workload
+from coffer.advise import checks, domains, tables, workload
 from coffer.workload import tpch
 from coffer.workload.answers import difference
 from coffer.workload.owner import Owner
@@ -237,6 +238,29 @@ def test_columns_may_have_dots_in_their_names(tmp_path: Path) -> None:
     hosts = json.loads(said.stdout)["hosts"]
     assert hosts["columns"]["a.x.y"] == hosts["columns"]["b.x.y"] == ["det"]
     assert '"x.y" = { protection = "det", link = "x.y" }' in hosts["policy"]
+
+
+def test_plain_rows_of_the_check_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"v": [1]}), tmp_path / "t.parquet")
+    found = tables.read([str(tmp_path / "t.parquet")], lambda _: [], tmp_path, None)
+    places = []
+
+    def coffer(environment: dict[str, str], *_: str) -> str:
+        home = Path(environment["COFFER_HOME"])
+        places.append((home.parent.parent, home.parent.stat().st_mode & 0o777))
+        return '{"tables": [], "warnings": []}'
+
+    monkeypatch.setattr(checks, "_coffer", coffer)
+    for memory, room, place in (
+        (tmp_path, 0, tmp_path),
+        (tmp_path, 1 << 62, Path(tempfile.gettempdir())),
+        (tmp_path / "none", 0, Path(tempfile.gettempdir())),
+    ):
+        monkeypatch.setattr(checks, "_MEMORY", memory)
+        monkeypatch.setattr(checks, "_ROOM", room)
+        checks.check("", found)
+        assert set(places) == {(place, 0o700)}
+        places.clear()
 
 
 def test_tables_of_a_folder(tmp_path: Path) -> None:

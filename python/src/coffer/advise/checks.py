@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
@@ -20,6 +21,9 @@ from coffer.advise.tables import AdviseError, Table
 
 # The check itself looks at no more rows of a file.
 _SAMPLE_ROWS = 32_768
+# Plain rows of a sample are to lie in memory rather than on a disk, where there is room for them.
+_MEMORY = Path("/dev/shm")
+_ROOM = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,13 @@ class Checked:
 
 
 def check(text: str, tables: Iterable[Table]) -> Checked:
-    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a temporary home."""
+    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a temporary home.
+
+    The rows that are to be sealed lie there in plain for a moment, for nobody but the user (0700).
+    """
     tables = list(tables)
     sampled = all(table.files for table in tables)
-    with tempfile.TemporaryDirectory(prefix="coffer-advise-") as folder:
+    with tempfile.TemporaryDirectory(prefix="coffer-advise-", dir=_memory()) as folder:
         home = Path(folder) / "home"
         environment = {**os.environ, "COFFER_HOME": str(home), "COFFER_PASSPHRASE": secrets.token_urlsafe(24)}
         if sampled:
@@ -63,6 +70,12 @@ def check(text: str, tables: Iterable[Table]) -> Checked:
         for column in table["columns"]
     }
     return Checked(tuple(Warning(one["id"], one["place"], one["what"]) for one in report["warnings"]), hosts, sampled)
+
+
+def _memory() -> Path | None:
+    """A folder in memory, or none: then `$TMPDIR`."""
+    usable = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK | os.X_OK)
+    return _MEMORY if usable and shutil.disk_usage(_MEMORY).free >= _ROOM else None
 
 
 def _coffer(environment: dict[str, str], *arguments: str) -> str:

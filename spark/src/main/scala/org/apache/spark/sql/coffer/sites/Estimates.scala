@@ -150,13 +150,14 @@ private[coffer] object Estimates {
   }
 
   /**
-   * The sets of rows that the sums of all groups took. Scattered rows take about two bytes each; a table's rows no more than a bit each, for
-   * each group (engine/crates/schemes/src/ashe/rows.rs).
+   * The sets of rows that the sums of all groups took (engine/crates/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
+   * for each stretch of 65,536 rows of which a group has any; or a bit for each row of the table, for each group.
    */
   private def taken(away: LogicalPlan, sum: Opening): Double = {
     val table = sum.form.fold(0.0)(_.table.info.getRows.toDouble)
     val summed = away.collectFirst { case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child) }
-    math.min(2 * summed.getOrElse(table), rows(away) * table / 8)
+    val (taken, groups) = (summed.getOrElse(table), rows(away))
+    math.min(2 * taken + 5 * math.min(taken, groups * math.ceil(table / 65536)), groups * table / 8)
   }
 
   private def stored(o: Opening): Double = o.form match {

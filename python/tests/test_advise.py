@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import tomllib
@@ -99,12 +100,31 @@ def test_the_size_is_about_what_it_becomes(advised: Advised) -> None:
     assert advised.said["hosts"]["ratio"] == pytest.approx(stored / plain, rel=0.3)
 
 
+OPERATORS = {"Filter", "Join", "Aggregate", "Sort"}
+
+
+def _operators(lines: list[str]) -> set[str]:
+    """Whatever Spark or an engine calls them: SortMergeJoin, Hash join, Top rows."""
+    names = {"Filter": "Filter", "[Jj]oin": "Join", "Aggregate": "Aggregate", "Sort( |$)|Top rows|TakeOrdered": "Sort"}
+    return {name for pattern, name in names.items() if any(re.search(pattern, line) for line in lines)}
+
+
 @pytest.mark.parametrize("number", TPCH_OFFICIAL)
 def test_the_proposal_plans_as_explain_does(number: int, advised: Advised) -> None:
     text = advised.driver.run(EXPLAIN, sql=tpch.query(number))
+    text = text[text.index("no enclaves: fragments run in host engines") :]
     assert "UNVERIFIED" in text
-    assert "brought home, by the client engine" in text
-    assert "rows, " in text
+    plan = next(plan for plan in advised.said["hosts"]["plans"] if plan["name"] == f"q{number}")
+    # What comes home, and as what, in whatever order; how much is a guess, for which the advisor looked at the data.
+    brought = re.findall(r"^brought home, by the client engine: (.*?)(?: \(about .*\))?$", text, re.MULTILINE)
+    parts = {tuple(sorted(line.split(", "))) for line in brought}
+    assert parts == {tuple(sorted(columns)) for columns in plan["brought"]}
+    # What hosts do: each fragment ends with what they learn by its operators.
+    learned = re.findall(r"^ +((?:Filter|Join|Aggregate|Sort|Top rows)[^:]*):", text, re.MULTILINE)
+    assert _operators(learned) == OPERATORS & {name for work in plan["hosts"] for name in work}
+    # What is done at home: not indented, unlike what ends a fragment there.
+    home = re.findall(r"^at home, by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
+    assert _operators("".join(home).splitlines()) == OPERATORS & set(plan["home"])
 
 
 @pytest.mark.parametrize("number", [6, 22])

@@ -222,6 +222,7 @@ def _proposal(advice: Advice, proposal: Proposal) -> dict[str, Any]:
                 "home_bytes": round(weighed.bytes),
                 "home_rows": round(sum(home.rows for home in weighed.homes)),
                 "hosts": [list(home.work) for home in weighed.homes],
+                "brought": [list(home.columns) for home in weighed.homes],
                 "home": list(weighed.above),
                 "plan": plan,
             }

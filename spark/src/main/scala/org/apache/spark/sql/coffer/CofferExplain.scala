@@ -69,8 +69,12 @@ private final class Description(query: Option[CofferQuery]) {
     case q: QueryStageExec => of(q.plan)
     case h: CofferHomeExec =>
       val home = part(h.part) ++ tables(h.part.template).flatMap(read)
-      home ++ homes(h.part.template).flatMap { home =>
+      val brought = homes(h.part.template).flatMap { home =>
         s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}${guessed(home)}" +: of(home.root).map("  " + _)
+      }
+      home ++ brought ++ h.part.subqueries.flatMap {
+        case s: BaseSubqueryExec => of(s.child)
+        case other => of(other)
       }
     case r: CofferRootExec => of(r.child)
     case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)

@@ -100,8 +100,8 @@ impl AuditLog {
             sequence: found.sequence.saturating_add(1),
             previous: found.hash,
             at: now(),
-            who: who.clone(),
-            event,
+            who: who.bounded(),
+            event: event.bounded(),
         };
         let (line, hash) = line::encode(&self.key, &record)?;
         let written = file.write_all(&line).and_then(|()| file.sync_data());

@@ -12,6 +12,13 @@ use crate::AuditError;
 /// Bytes of a query's text that are kept; of a longer one the beginning.
 const QUERY_BYTES: usize = 64 << 10;
 
+/// Bytes of a refusal's reason that are kept.
+const REASON_BYTES: usize = 4 << 10;
+/// Bytes of each name in a refusal.
+const NAME_BYTES: usize = 256;
+/// Names of columns in a refusal; of more, their number.
+const NAMES: usize = 100;
+
 /// One record of the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,11 +62,28 @@ impl Who {
             application: String::new(),
         }
     }
+
+    /// As it is written: what the driver says of itself may be of any length.
+    pub(crate) fn bounded(&self) -> Self {
+        Self {
+            application: cut(self.application.clone(), NAME_BYTES),
+            ..self.clone()
+        }
+    }
 }
 
 /// The account that this process runs as; one that is no account's where the system does not say.
 fn own_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(u32::MAX, |found| found.uid())
+}
+
+/// The beginning of a text, with a mark where something is left out.
+fn cut(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push('…');
+    }
+    text
 }
 
 /// What came of it.
@@ -123,6 +147,34 @@ impl Event {
             reason: Some(reason),
             ..Self::granted(action)
         }
+    }
+
+    /// As it is written. A refusal quotes what was asked for, and who asks must not be able to make it too long to be recorded; what
+    /// is granted is written whole, or not done.
+    pub(crate) fn bounded(mut self) -> Self {
+        if self.outcome == Outcome::Granted {
+            return self;
+        }
+        self.reason = self.reason.map(|reason| cut(reason, REASON_BYTES));
+        for table in &mut self.tables {
+            for name in [&mut table.name, &mut table.id, &mut table.master] {
+                *name = cut(std::mem::take(name), NAME_BYTES);
+            }
+            for names in [&mut table.columns, &mut table.keys] {
+                let more = names.len().saturating_sub(NAMES);
+                names.truncate(NAMES);
+                *names = names.drain(..).map(|name| cut(name, NAME_BYTES)).collect();
+                if more > 0 {
+                    names.push(format!("and {more} more"));
+                }
+            }
+        }
+        self.details = self
+            .details
+            .into_iter()
+            .map(|(name, said)| (name, cut(said, REASON_BYTES)))
+            .collect();
+        self
     }
 
     /// With one detail more.

@@ -339,3 +339,49 @@ fn who_reads_slowly_keeps_nobody_waiting() {
     });
     assert_eq!(site.log().verify().unwrap().records, 4);
 }
+
+#[test]
+fn a_refusal_is_recorded_however_much_was_asked_for() {
+    let site = Site::new();
+    let long = "ä".repeat(12 << 20);
+    let refused = Event::refused("open", "denied_column", long.clone())
+        .table(TableUse {
+            name: long.clone(),
+            columns: (0..300_000)
+                .map(|n| format!("column {n} {}", "x".repeat(n % 1000)))
+                .collect(),
+            ..TableUse::default()
+        })
+        .detail("asked", long.clone());
+    let asking = Who {
+        application: long,
+        ..who()
+    };
+    site.log().append(&asking, refused).unwrap();
+    let record = site.log().records().unwrap().next().unwrap().unwrap();
+    let (event, table) = (&record.event, &record.event.tables[0]);
+    let cut = |text: &str, bytes: usize| text.ends_with('…') && text.len() <= bytes + '…'.len_utf8();
+    assert!(cut(event.reason.as_deref().unwrap(), 4 << 10));
+    assert!(cut(&table.name, 256) && cut(&event.details["asked"], 4 << 10) && cut(&record.who.application, 256));
+    assert_eq!(
+        (table.columns.len(), table.columns[100].as_str()),
+        (101, "and 299900 more")
+    );
+    assert!(table.columns.iter().all(|name| name.len() <= 256 + '…'.len_utf8()));
+    assert!(site.lines()[0].len() < 64 << 10);
+}
+
+#[test]
+fn what_is_granted_is_recorded_whole() {
+    let site = Site::new();
+    let columns: Vec<String> = (0..1000).map(|n| format!("column {n} {}", "x".repeat(n))).collect();
+    let table = TableUse {
+        columns: columns.clone(),
+        ..TableUse::default()
+    };
+    site.log()
+        .append(&who(), Event::granted("release").table(table))
+        .unwrap();
+    let record = site.log().records().unwrap().next().unwrap().unwrap();
+    assert_eq!(record.event.tables[0].columns, columns);
+}

@@ -108,6 +108,7 @@ SPELLINGS = [
     "{zone}/%2e%2e/%2e%2e/t",
     "{zone}/t u v",
     "raw:{zone}/t",
+    "viewfs://mounted/z/t",
 ]
 
 # Names that only look like the zone's.
@@ -158,7 +159,9 @@ for name in ['partly', 'parted']:
     spark.sql(f"CREATE TABLE {name} (a INT, p INT) USING parquet PARTITIONED BY (p) LOCATION '{folder}/{name}'")
     spark.sql(f'ALTER TABLE {name} ADD PARTITION (p = 1)')
 spark.sql(f"ALTER TABLE partly PARTITION (p = 1) SET LOCATION '{folder}/old/partition'")
-spark._jsc.hadoopConfiguration().set('fs.raw.impl', 'org.apache.hadoop.fs.RawLocalFileSystem')
+hadoop = spark._jsc.hadoopConfiguration()
+hadoop.set('fs.raw.impl', 'org.apache.hadoop.fs.RawLocalFileSystem')
+hadoop.set('fs.viewfs.mounttable.mounted.link./z', f'file://{zone}')
 """
 
 

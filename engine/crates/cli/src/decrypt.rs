@@ -31,7 +31,7 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     // A single file is opened without a home too, and then there is no zone.
     let homeless = args.kek_file.is_some() && !site.home()?.policy().exists();
     if args.dst != Path::new("-") && !homeless {
-        site.policy()?.check_plain(&args.dst)?;
+        site.policy()?.check_plain([args.dst.as_path()])?;
     }
     if let Some(kek_file) = &args.kek_file {
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;

@@ -32,15 +32,24 @@ pub enum ClientError {
     /// The keyring does not open.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
-    /// The policy cannot be read.
+    /// The policy cannot be read, or does not allow it.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The same of the policy as a whole, as a user is told: its text and its place are the owner's.
+    #[error("the owner's policy cannot be used as it is; the owner's audit log says why")]
+    PolicyOfOwner(#[source] PolicyError),
     /// A table does not open.
     #[error(transparent)]
     Table(#[from] coffer_table::Error),
     /// A plain file that is not among the policy's `unverified_inputs`.
     #[error("{} is plain, and the policy does not list it among its unverified inputs", .0.display())]
     Unlisted(std::path::PathBuf),
+    /// A scan of unverified inputs in a part of a plan that runs here.
+    #[error("unverified inputs are read by engines, not by the client engine")]
+    PlainAtHome,
+    /// Something plain at a URL of which nobody here knows whether a local folder is behind it.
+    #[error("whether `{0}` leads into a zone of the policy is not known, so nothing plain is made there")]
+    PlainElsewhere(String),
     /// The challenge was handed out too long ago.
     #[error("the challenge has expired")]
     ChallengeExpired,
@@ -268,6 +277,9 @@ pub enum ClientError {
     /// An account that is no user's.
     #[error("account {0} is no user of the policy")]
     UnknownAccount(u32),
+    /// More connections of one account than a key service takes.
+    #[error("an account has {0} connections at most")]
+    TooManyConnections(usize),
     /// More applications of one user than a key service takes.
     #[error("a user has {0} applications at most")]
     TooManyApplications(usize),
@@ -310,11 +322,12 @@ impl ClientError {
             Self::OtherApplication => "other_application",
             Self::ClusterDeployMode => "cluster_deploy_mode",
             Self::Keyring(_) => "keyring",
-            Self::Policy(_) => "policy",
+            Self::Policy(_) | Self::PolicyOfOwner(_) => "policy",
             Self::Table(coffer_table::Error::Conflict { .. }) => "write_conflict",
             Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => error.code(),
             Self::Table(_) => "table",
-            Self::Unlisted(_) => "unverified_input",
+            Self::Unlisted(_) | Self::PlainAtHome => "unverified_input",
+            Self::PlainElsewhere(_) => "plain_elsewhere",
             Self::ChallengeExpired => "challenge_expired",
             Self::Evidence(error) => error.code(),
             Self::Release(error) => error.code(),
@@ -355,6 +368,7 @@ impl ClientError {
             Self::NoCredentials => "no_credentials",
             Self::UnknownAccount(_) => "unknown_account",
             Self::TooManyApplications(_) => "too_many_applications",
+            Self::TooManyConnections(_) => "too_many_connections",
             Self::Audit(_) => "audit",
             Self::Literal { .. } => "literal",
             Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
@@ -378,11 +392,31 @@ impl ClientError {
             | Self::Release(_)
             | Self::ChallengeExpired
             | Self::ClusterDeployMode
+            | Self::PolicyOfOwner(_)
+            | Self::UnknownAccount(_)
             | Self::Unlisted(_)
+            | Self::PlainAtHome
+            | Self::PlainElsewhere(_)
             | Self::ForHosts(_)
             | Self::HostReadable(_)
             | Self::OtherApplication => true,
             _ => false,
+        }
+    }
+
+    /// As a user is told what is wrong with the policy as a whole.
+    pub(crate) fn without_policy(self) -> Self {
+        match self {
+            Self::Policy(error) => Self::PolicyOfOwner(error),
+            other => other,
+        }
+    }
+
+    /// As the owner's log has it.
+    pub(crate) fn in_owners_log(&self) -> String {
+        match self {
+            Self::PolicyOfOwner(error) => error.to_string(),
+            other => other.to_string(),
         }
     }
 
@@ -407,6 +441,11 @@ impl ClientError {
             Self::Unlisted(_) => {
                 "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"
             }
+            Self::PlainAtHome => "use the plugin and the client engine of the same Coffer release",
+            Self::PlainElsewhere(_) => {
+                "name the folder itself, or its URL at a remote storage; docs/guides/keys.md has the schemes that are known"
+            }
+            Self::PolicyOfOwner(_) => "ask the owner of the data",
             Self::ChallengeExpired => {
                 "ask for a new challenge; if this recurs, is the executor's clock or network stuck?"
             }
@@ -448,6 +487,7 @@ impl ClientError {
             Self::NoUsers => "name them under [users] in the policy, each with its account",
             Self::NoCredentials => "connect over the Unix socket of the key service",
             Self::UnknownAccount(_) => "the owner adds the account to a user in the policy: `account` under [users]",
+            Self::TooManyConnections(_) => "run fewer applications and queries at a time",
             Self::TooManyApplications(_) => "stop some; one that is gone counts for another minute",
             Self::DeniedWrite { .. } => "the owner gives tables to roles: `write` under [roles] in the policy",
             Self::AnswerTooLong => "read the result in parts, or write it to a table",

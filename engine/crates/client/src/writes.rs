@@ -34,6 +34,13 @@ const ROW_GROUP_BYTES: u64 = 128 << 20;
 /// A file is ended when it has grown so far.
 const FILE_BYTES: u64 = 512 << 20;
 
+/// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not here: what shows other file systems under names
+/// of its own (`viewfs`, `har`, `alluxio`), and what has local mounts as a rule (`dbfs`, `maprfs`).
+const REMOTE: [&str; 20] = [
+    "hdfs", "webhdfs", "swebhdfs", "s3", "s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl", "gs", "gcs", "oci",
+    "oss", "cos", "cosn", "obs", "o3fs", "ofs",
+];
+
 impl Service {
     pub(crate) fn begin_write(&self, request: &BeginWrite) -> Result<WriteBegun, ClientError> {
         // As for reading: the tables' part of the policy may have changed.
@@ -209,22 +216,26 @@ impl Service {
         Ok(WriteAborted {})
     }
 
-    /// Plain files are Spark's own doing; but not in a zone. What is neither a local path nor another storage's URL is refused.
+    /// Plain files are Spark's own doing; but not in a zone. Zones are folders of the local file system: what is neither a path of that nor
+    /// a URL of a storage that is known to be another may lead into one, and is refused.
     pub(crate) fn check_plain(&self, request: &CheckPlain) -> Result<PlainChecked, ClientError> {
         let policy = self.policy_now()?;
-        for path in &request.paths {
-            let scheme = path.split_once(':').map_or("", |(scheme, _)| scheme);
-            if path.starts_with('/') {
-                policy.check_plain(Path::new(path))?;
-            } else if scheme.is_empty() || scheme.contains('/') || scheme.eq_ignore_ascii_case("file") {
-                return Err(ClientError::Malformed("CHECK_PLAIN"));
-            }
+        if policy.zones().is_empty() {
+            return Ok(PlainChecked {});
+        }
+        let (local, urls): (Vec<&str>, Vec<&str>) = (request.paths.iter())
+            .map(String::as_str)
+            .partition(|path| path.starts_with('/'));
+        let is_remote = |url: &&str| url.split_once(":/").is_some_and(|(scheme, _)| REMOTE.contains(&scheme));
+        if let Some(unknown) = urls.into_iter().find(|url| !is_remote(url)) {
+            return Err(ClientError::PlainElsewhere(unknown.to_owned()));
         }
         Ok(PlainChecked {})
     }
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
         let id: TableId = request
+        policy.check_plain(local.into_iter().map(Path::new))?;
             .table_id
             .parse()
             .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;

@@ -383,9 +383,15 @@ async fn plain_files_are_refused_in_zones() {
         ("/nowhere/other/../pay/x://y", Some("policy")),
         ("/nowhere/payments", None),
         ("hdfs://host/nowhere/pay", None),
-        ("nowhere/pay", Some("protocol")),
-        ("File:/nowhere/pay", Some("protocol")),
-        ("./x://y", Some("protocol")),
+        ("s3a://bucket/nowhere/pay", None),
+        ("nowhere/pay", Some("plain_elsewhere")),
+        ("File:/nowhere/pay", Some("plain_elsewhere")),
+        ("file:///elsewhere", Some("plain_elsewhere")),
+        ("./x://y", Some("plain_elsewhere")),
+        // What may have a local folder behind it.
+        ("viewfs://mounted/t", Some("plain_elsewhere")),
+        ("har://file-host/nowhere/pay", Some("plain_elsewhere")),
+        ("HDFS://host/t", Some("plain_elsewhere")),
     ] {
         let request = CheckPlain {
             paths: vec!["/elsewhere".to_owned(), path.to_owned()],

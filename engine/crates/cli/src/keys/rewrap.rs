@@ -110,7 +110,8 @@ fn chosen(register: &Register, args: &Rewrap) -> Result<Vec<HeldKey>, Failure> {
 /// A table stays with its zone's master.
 pub(super) fn check_zones(policy: &Policy, keys: &[HeldKey], to: &str) -> Result<(), Failure> {
     for key in keys {
-        let zone = key.path.as_ref().and_then(|path| policy.zone_of(path));
+        let Some(path) = &key.path else { continue };
+        let zone = policy.zone_of(path)?;
         if let Some(zone) = zone.filter(|zone| zone.master() != to) {
             let message = format!(
                 "`{}` is in the zone {:?}, whose master is {:?}",

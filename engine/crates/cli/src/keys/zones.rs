@@ -1,6 +1,6 @@
 //! `coffer keys zones`
 
-use coffer_keys::{Policy, Zone};
+use coffer_keys::Zone;
 use coffer_table::{Register, TableRecord};
 use serde_json::json;
 
@@ -9,12 +9,19 @@ use crate::{failure::Failure, output, site::Site};
 pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failure> {
     let policy = site.policy()?;
     let tables = match unlock || site.given_passphrase()?.is_some() {
-        true => Some(Register::of(&site.home()?, &site.keyring()?).tables()?),
-        false => None,
+        true => Register::of(&site.home()?, &site.keyring()?).tables()?,
+        false => Vec::new(),
     };
-    let in_zone = |zone: &Zone| -> Vec<TableRecord> {
-        let tables = tables.iter().flatten();
-        tables.filter(|table| is_in(&policy, zone, table)).cloned().collect()
+    // Each in its innermost zone.
+    let placed = tables
+        .into_iter()
+        .map(|table| Ok((policy.zone_of(&table.path)?, table)));
+    let placed = placed.collect::<Result<Vec<(Option<&Zone>, TableRecord)>, Failure>>()?;
+    let in_zone = |zone: &Zone| -> Vec<&TableRecord> {
+        let here = placed
+            .iter()
+            .filter(|(found, _)| found.is_some_and(|found| found.name() == zone.name()));
+        here.map(|(_, table)| table).collect()
     };
     if as_json {
         let zones = policy.zones().iter().map(|zone| {
@@ -52,11 +59,4 @@ pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failur
         }
     }
     Ok(())
-}
-
-/// Whether this is the innermost zone of a table.
-fn is_in(policy: &Policy, zone: &Zone, table: &TableRecord) -> bool {
-    policy
-        .zone_of(&table.path)
-        .is_some_and(|found| found.name() == zone.name())
 }

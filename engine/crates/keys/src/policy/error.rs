@@ -163,6 +163,14 @@ pub enum PolicyError {
         /// The zone.
         zone: String,
     },
+    /// Whether a path lies in a zone cannot be said.
+    #[error("where {path} leads, and so whether it is in a zone, cannot be found out: {source}", path = path.display())]
+    PlaceUnknown {
+        /// The path, or a zone's folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A kind of evidence that does not exist.
     #[error("[attestation] accept: there is no evidence kind {0:?}")]
     UnknownEvidence(String),
@@ -264,6 +272,7 @@ impl PolicyError {
             PolicyError::ZoneTwice { .. } => "zone_twice",
             PolicyError::ZoneMaster { .. } => "zone_master",
             PolicyError::PlainInZone { .. } => "plain_in_zone",
+            PolicyError::PlaceUnknown { .. } => "place_unknown",
             PolicyError::UnknownEvidence(_) => "unknown_evidence",
             PolicyError::NoPcr(_) => "no_pcr",
             PolicyError::SimulatedWithOthers => "simulated_with_others",
@@ -316,6 +325,10 @@ impl PolicyError {
             }
             PolicyError::PlainInZone { .. } => {
                 "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones"
+                    .into()
+            }
+            PolicyError::PlaceUnknown { .. } => {
+                "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle"
                     .into()
             }
             PolicyError::UnknownEvidence(_) => {

@@ -169,15 +169,15 @@ impl Policy {
         &self.zones
     }
 
-    /// The innermost zone that holds a path, which need not be there yet.
-    pub fn zone_of(&self, path: &Path) -> Option<&Zone> {
-        zone::innermost(&self.zones, path)
+    /// The innermost zone that holds a path, which need not be there yet. Errors where it cannot be said where the path leads.
+    pub fn zone_of(&self, path: &Path) -> Result<Option<&Zone>, PolicyError> {
+        zone::Found::of(&self.zones)?.innermost(path)
     }
 
     /// The master of a new table at a folder: its zone's, else its entry's, else the default. An entry that names another than its
     /// zone does is an error.
     pub fn master_at(&self, table: &TablePolicy, folder: &Path) -> Result<String, PolicyError> {
-        match (self.zone_of(folder), table.own_master()) {
+        match (self.zone_of(folder)?, table.own_master()) {
             (None, _) => Ok(table.master().to_owned()),
             (Some(zone), own) if own.is_none_or(|own| own == zone.master()) => Ok(zone.master().to_owned()),
             (Some(zone), own) => Err(PolicyError::ZoneMaster {
@@ -189,15 +189,18 @@ impl Policy {
         }
     }
 
-    /// Errors when something plain would be made in a zone.
-    pub fn check_plain(&self, path: &Path) -> Result<(), PolicyError> {
-        match self.zone_of(path) {
-            None => Ok(()),
-            Some(zone) => Err(PolicyError::PlainInZone {
-                path: path.to_path_buf(),
-                zone: zone.name().to_owned(),
-            }),
+    /// Errors when something plain would be made in a zone, by any of these paths of the local file system.
+    pub fn check_plain<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> Result<(), PolicyError> {
+        let zones = zone::Found::of(&self.zones)?;
+        for path in paths {
+            if let Some(zone) = zones.innermost(path)? {
+                return Err(PolicyError::PlainInZone {
+                    path: path.to_path_buf(),
+                    zone: zone.name().to_owned(),
+                });
+            }
         }
+        Ok(())
     }
 
     /// Gives the entries of these tables and links another master; comments stay as they are. One without an entry of its id is

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
+    io,
     path::{Component, Path, PathBuf},
 };
 
@@ -34,11 +35,6 @@ impl Zone {
     pub fn master(&self) -> &str {
         &self.master
     }
-
-    /// Whether a path is the zone's folder or lies below it, whatever links lead there.
-    pub fn holds(&self, path: &Path) -> bool {
-        real(path).starts_with(real(&self.path))
-    }
 }
 
 #[derive(Deserialize)]
@@ -68,33 +64,53 @@ pub(super) fn zones(written: BTreeMap<String, WrittenZone>, folder: &Path) -> Re
     Ok(zones)
 }
 
-/// The innermost zone that holds a path.
-pub(super) fn innermost<'a>(zones: &'a [Zone], path: &Path) -> Option<&'a Zone> {
-    let path = real(path);
-    zones
-        .iter()
-        .map(|zone| (real(&zone.path), zone))
-        .filter(|(folder, _)| path.starts_with(folder))
-        .max_by_key(|(folder, _)| folder.components().count())
-        .map(|(_, zone)| zone)
+/// The zones with the folders that they have now: found once, for all paths that are asked about.
+pub(super) struct Found<'a>(Vec<(PathBuf, &'a Zone)>);
+
+impl<'a> Found<'a> {
+    pub(super) fn of(zones: &'a [Zone]) -> Result<Self, PolicyError> {
+        let folders = zones.iter().map(|zone| Ok((real(&zone.path)?, zone)));
+        folders.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The innermost zone that holds a path.
+    pub(super) fn innermost(&self, path: &Path) -> Result<Option<&'a Zone>, PolicyError> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let path = real(path)?;
+        let holding = self.0.iter().filter(|(folder, _)| path.starts_with(folder));
+        let innermost = holding.max_by_key(|(folder, _)| folder.components().count());
+        Ok(innermost.map(|(_, zone)| *zone))
+    }
 }
 
 /// Links that lead nowhere yet are followed so many times.
 const LINKS: usize = 40;
 
 /// Where a path leads, of which the last parts need not be there yet: links are followed, also those whose end is still to be made, and `..`
-/// behind them goes up as it would once the folders are made.
-fn real(path: &Path) -> PathBuf {
-    let mut known = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+/// behind them goes up as it would once the folders are made. Errors where that cannot be said: behind a folder that this process may not
+/// look into another may find a link, and where that leads nobody here knows.
+fn real(path: &Path) -> Result<PathBuf, PolicyError> {
+    let unknown = |source| PolicyError::PlaceUnknown {
+        path: path.to_path_buf(),
+        source,
+    };
+    let mut known = std::path::absolute(path).map_err(unknown)?;
     let mut missing: Vec<OsString> = Vec::new();
     let mut links = 0;
     let mut found = loop {
-        if let Ok(found) = std::fs::canonicalize(&known) {
+        // Without a slash at the end, which would hide a link that leads nowhere yet.
+        known = known.components().collect();
+        if let Some(found) = if_there(std::fs::canonicalize(&known)).map_err(unknown)? {
             break found;
         }
         let parent = known.parent().map(Path::to_path_buf).unwrap_or_default();
-        if let (true, Ok(end)) = (links < LINKS, std::fs::read_link(&known)) {
+        if let Some(end) = if_there(std::fs::read_link(&known)).map_err(unknown)? {
             links += 1;
+            if links > LINKS {
+                return Err(unknown(io::Error::other("too many links that lead nowhere")));
+            }
             known = parent.join(end);
             continue;
         }
@@ -112,11 +128,22 @@ fn real(path: &Path) -> PathBuf {
             found.push(name);
         }
     }
-    found
+    Ok(found)
+}
+
+/// Nothing where a path, or a folder on its way, is not there; what else fails leaves open whether it is.
+fn if_there(found: io::Result<PathBuf>) -> io::Result<Option<PathBuf>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::Policy;
 
@@ -134,7 +161,7 @@ mod tests {
             pay = { path = \"data/pay\", master = \"payroll\" }\n\
             later = { path = \"later\", master = \"main\" }\n";
         let policy = policy(text, folder.path()).unwrap();
-        let zone = |path: &str| policy.zone_of(&at(path)).map(|zone| zone.name().to_owned());
+        let zone = |path: &str| policy.zone_of(&at(path)).unwrap().map(|zone| zone.name().to_owned());
         assert_eq!(zone("data/t").as_deref(), Some("all"));
         assert_eq!(zone("data/pay").as_deref(), Some("pay"));
         assert_eq!(zone("data/pay/open/new/t").as_deref(), Some("pay"));
@@ -144,16 +171,64 @@ mod tests {
         assert_eq!(zone("later/t").as_deref(), Some("later"));
         // A name that only begins alike is elsewhere.
         assert_eq!((zone("data2/t"), zone("elsewhere")), (None, None));
-        // Links to what is not there yet, and to themselves.
+        // Links to what is not there yet.
         std::os::unix::fs::symlink("data/pay/soon", at("ahead")).unwrap();
         std::os::unix::fs::symlink(at("ahead/../made"), at("further")).unwrap();
-        std::os::unix::fs::symlink("round", at("round")).unwrap();
         assert_eq!(zone("ahead").as_deref(), Some("pay"));
         assert_eq!(zone("ahead/t").as_deref(), Some("pay"));
         assert_eq!(zone("further/t").as_deref(), Some("pay"));
-        assert_eq!(zone("round/t"), None);
+        std::os::unix::fs::symlink("data/pay/soon/", at("onward")).unwrap();
+        for path in ["ahead/", "ahead/.", "onward", "onward//"] {
+            assert_eq!(zone(path).as_deref(), Some("pay"), "{path}");
+        }
+        // Through a file nothing is there.
+        std::fs::write(at("data/file"), "").unwrap();
+        assert_eq!(zone("data/file/t").as_deref(), Some("all"));
         let names: Vec<&str> = policy.zones().iter().map(Zone::master).collect();
         assert_eq!(names, ["main", "main", "payroll"]);
+    }
+
+    #[test]
+    fn where_it_cannot_be_said_nothing_plain_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("zone")).unwrap();
+        std::fs::create_dir_all(at("closed/inner")).unwrap();
+        std::os::unix::fs::symlink("round", at("round")).unwrap();
+        std::os::unix::fs::symlink(at("zone"), at("closed/inner/link")).unwrap();
+        let with = |zone: &str| {
+            let text = format!("[zones]\nz = {{ path = \"{zone}\", master = \"main\" }}\n");
+            policy(&text, folder.path()).unwrap()
+        };
+        let code = |zone: &str, path: &str| {
+            let path = at(path);
+            let checked = with(zone).check_plain([path.as_path()]);
+            checked.err().map_or("", |error| {
+                assert!(error.hint().is_some());
+                error.code()
+            })
+        };
+        assert_eq!((code("zone", "t"), code("zone", "zone/t")), ("", "plain_in_zone"));
+        // A link that leads in a circle, on the path or as the zone; a name that no file has.
+        assert_eq!(code("zone", "round/t"), "place_unknown");
+        assert_eq!(code("round", "t"), "place_unknown");
+        let long = "x".repeat(300);
+        assert_eq!(code("zone", &long), "place_unknown");
+        assert!(with("zone").zone_of(&at("round")).is_err());
+        // A folder that this process may not look into; the superuser looks into every one.
+        let mode = |mode| std::fs::set_permissions(at("closed"), std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o000);
+        let closed = std::fs::read_dir(at("closed")).is_err();
+        let answer = code("zone", "closed/inner/link/t");
+        mode(0o755);
+        assert_eq!(answer, if closed { "place_unknown" } else { "plain_in_zone" });
+        // Without zones nobody asks.
+        assert!(
+            policy("", folder.path())
+                .unwrap()
+                .check_plain([at("round/t").as_path()])
+                .is_ok()
+        );
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Adoption {
 
 fn master(policy: &Policy, rules: &TablePolicy, folder: &Path, given: Option<&str>) -> Result<String, Error> {
     let by_policy = policy.master_at(rules, folder)?;
-    let bound = rules.own_master().is_some() || policy.zone_of(folder).is_some();
+    let bound = rules.own_master().is_some() || policy.zone_of(folder)?.is_some();
     match given {
         Some(given) if bound && given != by_policy => Err(AdoptError::Master {
             given: given.to_owned(),

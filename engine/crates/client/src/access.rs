@@ -4,25 +4,44 @@
 //! started (the owner lowers itself with `--user`) or, in a key service, by the kernel's word on the connection. What the user may read
 //! and write the policy says as it is now: a right that is taken away is gone with the next stage.
 
-use std::{os::unix::fs::MetadataExt, sync::Arc, time::SystemTime};
+use std::sync::Arc;
 
-use coffer_keys::{Policy, Rights};
-use coffer_proto::plan::{Fragment, node::Op};
+use coffer_keys::{Policy, Rights, Stamp};
+use coffer_proto::{
+    plan::Fragment,
+    wire::{CheckRead, ReadChecked},
+};
 
 use crate::{ClientError, Service, home, tables::Opened};
-
-/// What tells one state of the policy's file from another.
-#[derive(PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    size: u64,
-    changed: Option<SystemTime>,
-    since: (i64, i64),
-}
 
 /// The policy as it was read last, so that not every request parses it.
 #[derive(Default)]
 pub(crate) struct Read(Option<(Stamp, Arc<Policy>)>);
+
+/// The account at the other end, by the kernel's word.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) uid: u32,
+    /// Its name, where it has one.
+    pub(crate) name: Option<String>,
+}
+
+impl Peer {
+    pub(crate) fn of(uid: u32) -> Self {
+        let account = uzers::get_user_by_uid(uid);
+        let name = account.as_ref().and_then(|account| account.name().to_str());
+        Self {
+            uid,
+            name: name.map(str::to_owned),
+        }
+    }
+
+    /// The user that it is by a policy.
+    pub(crate) fn user<'a>(&self, policy: &'a Policy) -> Result<&'a str, ClientError> {
+        let user = policy.user_of(self.uid, self.name.as_deref());
+        user?.ok_or(ClientError::UnknownAccount(self.uid))
+    }
+}
 
 impl Service {
     /// Lets this client engine act for one of the policy's users, who has less than the owner.
@@ -32,15 +51,23 @@ impl Service {
         Ok(self)
     }
 
-    /// The policy as it is now.
+    /// The policy as it is now. What is wrong with it is the owner's to know.
     pub(crate) fn policy_now(&self) -> Result<Arc<Policy>, ClientError> {
+        self.read_policy().map_err(|error| self.told(error))
+    }
+
+    /// What is wrong with the policy as a whole, as whom this works for is told it.
+    pub(crate) fn told(&self, error: ClientError) -> ClientError {
+        match &self.user {
+            Some(_) => error.without_policy(),
+            None => error,
+        }
+    }
+
+    fn read_policy(&self) -> Result<Arc<Policy>, ClientError> {
         let path = self.home.policy();
-        let stamp = std::fs::metadata(&path).ok().map(|found| Stamp {
-            inode: found.ino(),
-            size: found.size(),
-            changed: found.modified().ok(),
-            since: (found.ctime(), found.ctime_nsec()),
-        });
+        // Before it is read: what changes meanwhile is read again.
+        let stamp = Stamp::of(&path).ok();
         let mut read = self.read.lock();
         match (&read.0, &stamp) {
             (Some((held, policy)), Some(stamp)) if held == stamp => return Ok(Arc::clone(policy)),
@@ -52,10 +79,17 @@ impl Service {
     }
 
     pub(crate) fn rights(&self) -> Result<Rights, ClientError> {
-        match &self.user {
-            None => Ok(Rights::owner()),
-            Some(user) => Ok(self.policy_now()?.rights(user)?),
+        let Some(user) = &self.user else {
+            return Ok(Rights::owner());
+        };
+        let policy = self.policy_now()?;
+        // The account may be another user's by now, or nobody's.
+        if let Some(peer) = &self.peer
+            && peer.user(&policy).map_err(|error| self.told(error))? != user
+        {
+            return Err(ClientError::UnknownAccount(peer.uid));
         }
+        policy.rights(user).map_err(|error| self.told(error.into()))
     }
 
     /// Errors unless the user may use the keys of these columns of the files, and of one column at least.
@@ -64,10 +98,10 @@ impl Service {
         table: &Opened,
         file_columns: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), ClientError> {
+        let rights = self.rights()?;
         let Opened::Sealed(sealed) = table else {
             return Ok(());
         };
-        let rights = self.rights()?;
         let mut denied: Vec<String> = file_columns
             .into_iter()
             .filter_map(|name| table.column_of(name))
@@ -98,16 +132,21 @@ impl Service {
         self.refuse(table, denied.map(str::to_owned).collect())
     }
 
-    /// The columns that a part of a plan would open at home.
+    /// Errors unless the user may read the columns that a part of a plan would open at home. A ciphertext does not tell of which column
+    /// it is: among columns of one link, a right to one opens those of the others too.
     pub(crate) fn may_reveal(&self, fragment: &Fragment) -> Result<(), ClientError> {
-        let opened = home::nodes(fragment).into_iter().filter_map(|node| match &node.op {
-            Some(Op::Reveal(reveal)) => Some(&reveal.columns),
-            _ => None,
-        });
-        opened
-            .flatten()
-            .filter(|column| column.handle != 0)
+        home::revealed(fragment)
             .try_for_each(|column| self.may_read(&*self.table(column.handle)?, [column.stored.as_str()]))
+    }
+
+    /// What the planner asks before anything of a query runs. The keys are asked for again, one by one.
+    pub(crate) fn check_read(&self, request: &CheckRead) -> Result<ReadChecked, ClientError> {
+        let rights = self.rights()?;
+        if let Opened::Sealed(sealed) = &*self.table(request.handle)? {
+            let denied = (request.columns.iter()).filter(|column| !rights.reads(sealed.name(), column));
+            self.refuse(sealed.name(), denied.cloned().collect())?;
+        }
+        Ok(ReadChecked {})
     }
 
     /// Positions of the columns that the user may not read.

@@ -146,18 +146,17 @@ impl Service {
 
     pub(crate) fn release_keys(&self, request: &ReleaseKeys) -> Result<KeysReleased, ClientError> {
         let session = self.session(&request.session)?;
-        let session = session.lock();
+        let mut session = session.lock();
         let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
         let logged = {
             let inner = self.inner.lock();
             let engine = inner.engines.get(&request.engine_id).ok_or_else(unknown)?;
-            match engine.has_all(&session) {
-                true => None,
-                false => Some(engine.proof.clone()),
-            }
+            let recorded = engine.has_all(&session) && !session.unrecorded;
+            (!recorded).then(|| engine.proof.clone())
         };
         if let Some(engine) = logged {
             self.audit_release(&session, vec![engine])?;
+            session.unrecorded = false;
         }
         let mut inner = self.inner.lock();
         let engine = inner.engines.get_mut(&request.engine_id).ok_or_else(unknown)?;
@@ -166,17 +165,19 @@ impl Service {
         })
     }
 
-    /// Releases for the admitted engines that have not all keys of the session yet.
-    pub(crate) fn releases(&self, session: &Session) -> Result<Vec<EngineRelease>, ClientError> {
-        let lacking: Vec<EngineUse> = {
+    /// Releases for the admitted engines that have not all keys of the session yet. What a stage uses without another key is
+    /// recorded too; before the first engine is there, nobody can do the work.
+    pub(crate) fn releases(&self, session: &mut Session) -> Result<Vec<EngineRelease>, ClientError> {
+        let (lacking, any): (Vec<EngineUse>, bool) = {
             let inner = self.inner.lock();
             let engines = inner.engines.values().filter(|engine| !engine.has_all(session));
-            engines.map(|engine| engine.proof.clone()).collect()
+            let lacking = engines.map(|engine| engine.proof.clone()).collect();
+            (lacking, !inner.engines.is_empty())
         };
-        if lacking.is_empty() {
-            return Ok(Vec::new());
+        if !lacking.is_empty() || (any && session.unrecorded) {
+            self.audit_release(session, lacking.clone())?;
+            session.unrecorded = false;
         }
-        self.audit_release(session, lacking.clone())?;
         let mut inner = self.inner.lock();
         let mut releases = Vec::new();
         for (id, engine) in &mut inner.engines {

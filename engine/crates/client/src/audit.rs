@@ -17,8 +17,13 @@ use crate::{ClientError, Service, session::Session, tables::Opened};
 pub(crate) struct Uses(BTreeMap<(String, u64, bool), TableUse>);
 
 impl Uses {
-    /// Columns of a table's files that a stage reads, and the KEKs that it takes.
-    pub(crate) fn read<'a>(&mut self, table: &Opened, file_columns: impl IntoIterator<Item = &'a str>, keks: &KekSet) {
+    /// Columns of a table's files that a stage reads, and the KEKs that it takes. Whether that is news.
+    pub(crate) fn read<'a>(
+        &mut self,
+        table: &Opened,
+        file_columns: impl IntoIterator<Item = &'a str>,
+        keks: &KekSet,
+    ) -> bool {
         let empty = match table {
             Opened::Sealed(sealed) => TableUse {
                 name: sealed.name().to_owned(),
@@ -34,31 +39,43 @@ impl Uses {
             },
         };
         let columns = file_columns.into_iter().filter_map(|name| table.column_of(name));
-        self.add(empty, columns.map(str::to_owned), keks);
+        self.add(empty, columns.map(str::to_owned), keks)
     }
 
-    /// A table that a stage writes.
-    pub(crate) fn write(&mut self, write: &TableWrite) {
-        let empty = TableUse {
-            name: write.name().to_owned(),
-            id: write.table().to_string(),
-            version: write.version(),
-            write: true,
-            ..TableUse::default()
-        };
+    /// A table that a stage writes. Whether that is news.
+    pub(crate) fn write(&mut self, write: &TableWrite) -> bool {
         let columns = write.columns().iter().map(|column| column.name.clone());
-        self.add(empty, columns, write.keks());
+        self.add(written(write), columns, write.keks())
     }
 
-    fn add(&mut self, empty: TableUse, columns: impl Iterator<Item = String>, keks: &KekSet) {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn add(&mut self, empty: TableUse, columns: impl Iterator<Item = String>, keks: &KekSet) -> bool {
         let place = (empty.id.clone(), empty.version, empty.write);
+        let mut news = !self.0.contains_key(&place);
         let held = self.0.entry(place).or_insert(empty);
+        let before = held.columns.len() + held.keys.len();
         held.columns.extend(columns);
         held.keys.extend(keks.iter().map(Kek::id).map(|id| id.to_string()));
         for names in [&mut held.columns, &mut held.keys] {
             names.sort_unstable();
             names.dedup();
         }
+        news |= held.columns.len() + held.keys.len() > before;
+        news
+    }
+}
+
+/// A table that is written, without its columns.
+fn written(write: &TableWrite) -> TableUse {
+    TableUse {
+        name: write.name().to_owned(),
+        id: write.table().to_string(),
+        version: write.version(),
+        write: true,
+        ..TableUse::default()
     }
 }
 
@@ -83,7 +100,7 @@ impl Service {
         Ok(Query::seal(self.audit.key(), hex::encode(session.as_bytes()), text)?)
     }
 
-    /// Before keys of a session go to engines. What fails here stops them.
+    /// Before keys of a session go to engines, or work for engines that have all keys it takes. What fails here stops it.
     pub(crate) fn audit_release(&self, session: &Session, engines: Vec<EngineUse>) -> Result<(), ClientError> {
         let event = Event {
             query: Some(session.query.clone()),
@@ -94,7 +111,16 @@ impl Service {
         Ok(self.audit.append(&self.who(), event)?)
     }
 
-    /// Before tables are read here, for a part of a query that no engine may do.
+    /// Before a version of a table counts.
+    pub(crate) fn audit_publish(&self, write: &TableWrite) -> Result<(), ClientError> {
+        let columns = write.columns().iter().map(|column| column.name.clone());
+        self.audit_granted(Event::granted("write").table(TableUse {
+            columns: columns.collect(),
+            ..written(write)
+        }))
+    }
+
+    /// Before tables are read or values opened here, for a part of a query that no engine may do.
     pub(crate) fn audit_home(&self, query: Query, uses: Uses) -> Result<(), ClientError> {
         self.audit_granted(Event {
             query: Some(query),
@@ -111,7 +137,7 @@ impl Service {
 
     /// A refusal stays one if it cannot be logged.
     pub(crate) fn audit_refusal(&self, kind: ClientMessage, message: &Message, error: &ClientError) {
-        let mut event = Event::refused(action(kind), error.code(), error.to_string());
+        let mut event = Event::refused(action(kind), error.code(), error.in_owners_log());
         let denied = match error {
             ClientError::Denied { table, columns, .. } => Some((table, columns.clone(), false)),
             ClientError::DeniedWrite { table, .. } => Some((table, Vec::new(), true)),
@@ -157,6 +183,7 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
         ClientMessage::DropTable => "drop table",
         ClientMessage::CheckPlain => "write plain",
+        ClientMessage::CheckRead => "read",
         _ => "request",
     }
 }

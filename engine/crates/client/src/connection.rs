@@ -1,10 +1,10 @@
 //! The client protocol: a request, its answer, on each of several connections.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
+use std::{collections::VecDeque, io, panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
 use coffer_engine::{
     listen::{Listener, ReadHalf, WriteHalf},
-    wire::{Message, put_message, put_raw, read_message_up_to},
+    wire::{Message, WireError, put_message, put_raw, read_message_up_to},
 };
 use coffer_proto::wire::{ClientMessage, ResultEnd};
 use tokio::io::AsyncWriteExt;
@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use crate::{
     ClientError, KeyService, Service,
     result::ResultRows,
-    serve::Attached,
+    serve::Guest,
     service::{Reply, kind_byte},
 };
 
@@ -20,6 +20,10 @@ use crate::{
 const MAX_REQUEST: usize = i32::MAX as usize;
 /// The longest greeting.
 const MAX_GREETING: usize = 64 << 10;
+/// How long a key service waits for it.
+const GREETING: Duration = Duration::from_secs(10);
+/// Refused connections that are not closed yet: what their peers send goes nowhere, and they can read why.
+const REFUSED: usize = 16;
 /// Bytes of an Arrow stream in one message.
 const CHUNK: usize = 1 << 20;
 
@@ -30,10 +34,24 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 const TIDYING: Duration = Duration::from_secs(30);
 
 /// Who answers.
-#[derive(Clone)]
 enum Door {
     One(Arc<Service>),
     Many(Arc<KeyService>),
+}
+
+/// Who was let in.
+enum Visitor {
+    Driver(Arc<Service>),
+    Guest(Guest),
+}
+
+impl Door {
+    fn enter(&self, read: &ReadHalf) -> Result<Visitor, ClientError> {
+        match self {
+            Self::One(service) => Ok(Visitor::Driver(Arc::clone(service))),
+            Self::Many(keys) => keys.enter(read.peer_uid()).map(Visitor::Guest),
+        }
+    }
 }
 
 /// Accepts connections of one application for ever, each served by a thread of its own.
@@ -57,15 +75,22 @@ pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
 }
 
 async fn accept_at(door: &Door, listener: &Listener) {
+    let mut refused = VecDeque::new();
     loop {
         let started = match listener.accept().await {
-            Ok((read, write)) => {
-                let door = door.clone();
-                thread::Builder::new()
+            Ok((read, mut write)) => match door.enter(&read) {
+                Ok(visitor) => thread::Builder::new()
                     .name("connection".to_owned())
-                    .spawn(move || on_own_thread(&door, read, write))
-                    .map(|_| ())
-            }
+                    .spawn(move || on_own_thread(visitor, read, write))
+                    .map(|_| ()),
+                Err(error) => {
+                    // A few hundred bytes into an empty socket: nobody is waited for.
+                    let _ = problem(&error, &mut write).await;
+                    refused.push_back(read);
+                    refused.drain(..refused.len().saturating_sub(REFUSED));
+                    Ok(())
+                }
+            },
             Err(error) => Err(error),
         };
         if let Err(error) = started {
@@ -75,32 +100,38 @@ async fn accept_at(door: &Door, listener: &Listener) {
     }
 }
 
-fn on_own_thread(door: &Door, read: ReadHalf, write: WriteHalf) {
+fn on_own_thread(visitor: Visitor, read: ReadHalf, write: WriteHalf) {
     // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         tracing::error!("a connection has no runtime");
         return;
     };
-    if let Err(error) = runtime.block_on(serve(door, read, write)) {
+    if let Err(error) = runtime.block_on(serve(visitor, read, write)) {
         tracing::warn!(%error, "a connection ended");
     }
 }
 
-async fn serve(door: &Door, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
-    let (attached, first) = match door {
-        Door::One(service) => (Attached::only(Arc::clone(service)), None),
-        Door::Many(keys) => {
-            // Of an account that may be nobody's, no more is read than a greeting.
-            let Some(first) = read_message_up_to(&mut read, MAX_GREETING).await? else {
+async fn serve(visitor: Visitor, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), WireError> {
+    match visitor {
+        Visitor::Driver(service) => talk(&service, None, read, write).await,
+        Visitor::Guest(guest) => {
+            let Some(first) = greeting(&mut read, GREETING).await? else {
                 return Ok(());
             };
-            match keys.attach(read.peer_uid(), &first) {
-                Ok(attached) => (attached, Some(first)),
-                Err(error) => return problem(&error, &mut write).await,
+            match KeyService::attach(guest, &first) {
+                Ok(attached) => talk(&attached.service, Some(first), read, write).await,
+                Err(error) => problem(&error, &mut write).await,
             }
         }
-    };
-    talk(&attached.service, first, read, write).await
+    }
+}
+
+/// The first message of a connection, if it comes in time and is no longer than a greeting.
+async fn greeting(read: &mut ReadHalf, most: Duration) -> Result<Option<Message>, WireError> {
+    match tokio::time::timeout(most, read_message_up_to(read, MAX_GREETING)).await {
+        Ok(read) => read,
+        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    }
 }
 
 async fn talk(
@@ -108,7 +139,7 @@ async fn talk(
     first: Option<Message>,
     mut read: ReadHalf,
     mut write: WriteHalf,
-) -> Result<(), coffer_engine::wire::WireError> {
+) -> Result<(), WireError> {
     let mut greeted = false;
     let mut next = first;
     loop {
@@ -123,7 +154,13 @@ async fn talk(
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
             Ok(Reply::Keep(rows, session, most)) => keep(service, rows, &session, most, &mut write).await?,
-            Err(error) => problem(&error, &mut write).await?,
+            Err(error) => {
+                problem(&error, &mut write).await?;
+                // Whose account is no user's any more knocks again, and is counted as a stranger.
+                if matches!(error, ClientError::UnknownAccount(_)) {
+                    return Ok(());
+                }
+            }
         }
     }
 }
@@ -134,7 +171,7 @@ fn guarded(service: &Service, message: &Message, greeted: &mut bool) -> Result<R
         .unwrap_or(Err(ClientError::Panicked))
 }
 
-async fn problem(error: &ClientError, write: &mut WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+async fn problem(error: &ClientError, write: &mut WriteHalf) -> Result<(), WireError> {
     tracing::info!(code = error.code(), "a request was refused");
     let mut out = Vec::new();
     put_message(&mut out, kind_byte(ClientMessage::Problem), &error.problem())?;
@@ -149,7 +186,7 @@ async fn keep(
     session: &[u8],
     most: u64,
     write: &mut WriteHalf,
-) -> Result<(), coffer_engine::wire::WireError> {
+) -> Result<(), WireError> {
     match service.keep_rows(session, rows, most).await {
         Ok(kept) => {
             let mut out = Vec::new();
@@ -161,7 +198,7 @@ async fn keep(
 }
 
 /// Sends the rows as RESULT_ARROW messages, then RESULT_END; or PROBLEM, after which what was sent counts for nothing.
-async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), coffer_engine::wire::WireError> {
+async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), WireError> {
     let mut ipc = match rows.ipc() {
         Ok(ipc) => ipc,
         Err(error) => return problem(&error, write).await,
@@ -191,5 +228,24 @@ async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), co
             }
             Err(error) => return problem(&error, write).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coffer_engine::{address::Address, listen::connect};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_says_nothing_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = Listener::bind(&Address::Unix(folder.path().join("s"))).unwrap();
+        let (_read, mut write) = connect(listener.address()).await.unwrap();
+        let (mut read, _write) = listener.accept().await.unwrap();
+        // The beginning of a message that does not go on.
+        write.write_all(&[0, 0]).await.unwrap();
+        let ended = greeting(&mut read, Duration::from_millis(1)).await;
+        assert!(matches!(ended, Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
     }
 }

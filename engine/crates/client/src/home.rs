@@ -7,11 +7,12 @@ use arrow::{
     array::{ArrayRef, AsArray, RecordBatch},
     datatypes::SchemaRef,
 };
-use coffer_engine::spill::{SealedSpill, SpillFolder};
+use coffer_engine::spill::SealedSpill;
 use coffer_expr::CompileContext;
+use coffer_keys::KekSet;
 use coffer_plan::{BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, with_task_io};
 use coffer_proto::{
-    plan::{Fragment, Input, Node, node::Op},
+    plan::{Fragment, Input, Node, node::Op, reveal::Opened as Opening},
     wire::{ResultKept, RunAtHome},
 };
 use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
@@ -28,8 +29,10 @@ use prost::Message;
 
 use crate::{
     ClientError, Service,
+    audit::Uses,
     reads::{Reads, scans},
     result::ResultRows,
+    spills::Spills,
     tables::Opened,
 };
 
@@ -68,17 +71,26 @@ impl Service {
         }
         let query = session.query.clone();
         drop(session);
-        let reads = self.reads(request, &fragment, query)?;
+        let mut uses = Uses::default();
+        let reads = self.reads(request, &fragment, &mut uses)?;
         let mut tables = HashMap::new();
-        for handle in handles(&fragment) {
-            tables.insert(handle, self.table(handle)?);
+        for column in revealed(&fragment) {
+            let table = self.table(column.handle)?;
+            uses.read(&table, [column.stored.as_str()], &KekSet::new());
+            tables.insert(column.handle, table);
+        }
+        if !uses.is_empty() {
+            self.audit_home(query, uses)?;
         }
         run(
             &fragment,
             inputs,
             reads,
             Some(Arc::new(Keys { tables })),
-            Some(request.read_bytes),
+            Some(Limits {
+                bytes: request.read_bytes,
+                spills: &self.spills,
+            }),
         )
     }
 
@@ -113,13 +125,21 @@ impl Service {
     }
 }
 
-/// Runs a fragment as one partition. `most`: what each of its parts may bring home; the work on them may take twice as much of memory.
+/// What work at home may take.
+pub(crate) struct Limits<'a> {
+    /// That each of its parts may bring home; the work on them may take twice as much of memory.
+    pub(crate) bytes: u64,
+    /// For what needs more.
+    pub(crate) spills: &'a Spills,
+}
+
+/// Runs a fragment as one partition.
 pub(crate) fn run(
     fragment: &Fragment,
     inputs: HashMap<u32, Rows>,
     reads: Reads,
     revealer: Option<Arc<dyn Revealer>>,
-    most: Option<u64>,
+    limits: Option<Limits<'_>>,
 ) -> Result<ResultRows, ClientError> {
     let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
     let schema = boundary_schema(output)?;
@@ -136,7 +156,7 @@ pub(crate) fn run(
         inputs: Mutex::new(inputs),
         reads: Arc::clone(&reads),
     };
-    let memory = most.map(|most| most.saturating_mul(WORK));
+    let memory = limits.as_ref().map(|limits| limits.bytes.saturating_mul(WORK));
     let mut config = coffer_plan::config(BATCH_ROWS);
     if let Some(memory) = memory {
         // What a sort keeps back for merging its spill files.
@@ -151,7 +171,7 @@ pub(crate) fn run(
         HashMap::new(),
         HashMap::new(),
         HashMap::new(),
-        runtime(memory)?,
+        runtime(limits.map(|limits| limits.spills).zip(memory))?,
     );
     Ok(ResultRows {
         rows: plan.execute(0, Arc::new(context))?,
@@ -162,11 +182,11 @@ pub(crate) fn run(
 }
 
 /// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join ends with an error.
-fn runtime(memory: Option<u64>) -> Result<Arc<RuntimeEnv>, ClientError> {
-    let Some(memory) = memory else {
+fn runtime(limits: Option<(&Spills, u64)>) -> Result<Arc<RuntimeEnv>, ClientError> {
+    let Some((spills, memory)) = limits else {
         return Ok(RuntimeEnvBuilder::new().build_arc()?);
     };
-    let folder = SpillFolder::create(&std::env::temp_dir()).map_err(DataFusionError::IoError)?;
+    let folder = spills.folder().map_err(DataFusionError::IoError)?;
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
     Ok(RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(bytes(memory))))
@@ -207,19 +227,13 @@ pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
     }
 }
 
-fn handles(fragment: &Fragment) -> Vec<u32> {
+/// The stored columns that a fragment opens. (What has no handle is opened without a key.)
+pub(crate) fn revealed(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
     let opened = nodes(fragment).into_iter().filter_map(|node| match &node.op {
         Some(Op::Reveal(reveal)) => Some(&reveal.columns),
         _ => None,
     });
-    let mut handles: Vec<u32> = opened
-        .flatten()
-        .map(|column| column.handle)
-        .filter(|h| *h != 0)
-        .collect();
-    handles.sort_unstable();
-    handles.dedup();
-    handles
+    opened.flatten().filter(|column| column.handle != 0)
 }
 
 fn schema_of(input: &Input) -> Result<SchemaRef, ClientError> {

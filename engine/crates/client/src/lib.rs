@@ -33,6 +33,7 @@ mod reveal;
 mod serve;
 mod service;
 mod session;
+mod spills;
 mod stage;
 mod tables;
 mod writes;

@@ -107,6 +107,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             () = asked => Ok(()),
         }
     });
+    // Threads of connections end with the process, whatever they are at.
+    door.end();
     runtime.shutdown_background();
     ended
 }
@@ -120,10 +122,17 @@ enum Door {
 }
 
 impl Door {
-    async fn accept(self, listener: Listener) {
+    async fn accept(&self, listener: Listener) {
         match self {
-            Self::Driver(service) => connection::accept(service, listener).await,
-            Self::Users(keys) => connection::accept_users(keys, listener).await,
+            Self::Driver(service) => connection::accept(Arc::clone(service), listener).await,
+            Self::Users(keys) => connection::accept_users(Arc::clone(keys), listener).await,
+        }
+    }
+
+    fn end(&self) {
+        match self {
+            Self::Driver(service) => service.end(),
+            Self::Users(keys) => keys.end(),
         }
     }
 }

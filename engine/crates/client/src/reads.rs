@@ -9,13 +9,13 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use coffer_audit::Query;
 use coffer_engine::storage::FilesOnly;
 use coffer_plan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
 use coffer_proto::{
     plan::{Fragment, Scan, node::Op},
     wire::{FileSlice, RunAtHome},
 };
+use coffer_table::VerifiedManifest;
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{
@@ -30,9 +30,10 @@ use crate::{
 pub(crate) struct Reads(HashMap<u32, Read>);
 
 struct Read {
-    table: Arc<Opened>,
-    /// That are read, in the files' names.
-    columns: Vec<String>,
+    /// As the owner calls the table.
+    table: String,
+    /// That are read, as the owner calls them.
+    columns: BTreeSet<String>,
     schema: SchemaRef,
     files: ScanFiles,
     limit: Arc<ReadLimit>,
@@ -40,43 +41,55 @@ struct Read {
 }
 
 impl Service {
-    /// What the scans of a fragment read: each of a table that was opened here, whole. The audit log has it first.
-    pub(crate) fn reads(&self, request: &RunAtHome, fragment: &Fragment, query: Query) -> Result<Reads, ClientError> {
+    /// What the scans of a fragment read: each of a sealed table that was opened here, whole. Unverified inputs are for engines: this
+    /// process can read what the account that asks cannot.
+    pub(crate) fn reads(
+        &self,
+        request: &RunAtHome,
+        fragment: &Fragment,
+        uses: &mut Uses,
+    ) -> Result<Reads, ClientError> {
         let whole = fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
         let mut reads = HashMap::new();
-        let mut uses = Uses::default();
         for scan in scans(fragment) {
             let asked = request.scans.iter().find(|asked| asked.scan_id == scan.scan_id);
             let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
             let table = self.table(asked.handle)?;
+            let Opened::Sealed(sealed) = table.as_ref() else {
+                return Err(ClientError::PlainAtHome);
+            };
             let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
-            self.may_read(&table, columns.map(|field| field.name.as_str()))?;
-            let read = Read::new(table, scan, request.read_bytes, whole)?;
-            uses.read(&read.table, read.columns.iter().map(String::as_str), &read.files.keys);
+            let columns: Vec<String> = columns.map(|field| field.name.clone()).collect();
+            self.may_read(&table, columns.iter().map(String::as_str))?;
+            let read = Read::new(&table, sealed, scan, &columns, request.read_bytes, whole)?;
+            uses.read(&table, columns.iter().map(String::as_str), &read.files.keys);
             if reads.insert(scan.scan_id, read).is_some() {
                 return Err(ClientError::Malformed("fragment"));
             }
-        }
-        if !reads.is_empty() {
-            self.audit_home(query, uses)?;
         }
         Ok(Reads(reads))
     }
 }
 
 impl Read {
-    fn new(table: Arc<Opened>, scan: &Scan, most: u64, whole: bool) -> Result<Self, ClientError> {
+    fn new(
+        table: &Opened,
+        sealed: &VerifiedManifest,
+        scan: &Scan,
+        columns: &[String],
+        most: u64,
+        whole: bool,
+    ) -> Result<Self, ClientError> {
         let declared = scan.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
         for field in &declared.fields {
             if table.column(&field.name).map(data_type) != field.r#type {
                 return Err(ClientError::HomeColumn(field.name.clone()));
             }
         }
-        let columns: Vec<String> = declared.fields.iter().map(|field| field.name.clone()).collect();
         let keys = table.keks(columns.iter().map(String::as_str))?;
         let limit = Arc::new(ReadLimit::new(most));
         let files = ScanFiles {
-            slices: slices(&table, &columns)?,
+            slices: slices(table, columns)?,
             keys: Arc::new(keys),
             footers: Arc::new(FooterCache::default()),
             store: Arc::new(FilesOnly::default()),
@@ -85,14 +98,19 @@ impl Read {
             limit: Some(Arc::clone(&limit)),
         };
         Ok(Self {
-            table,
-            columns,
+            table: sealed.name().to_owned(),
+            columns: columns.iter().map(|name| shown(table, name)).collect(),
             schema: boundary_schema(declared)?,
             files,
             limit,
             most,
         })
     }
+}
+
+/// What the owner calls one of the files' columns; a number that says where a row is has no other name.
+fn shown(table: &Opened, name: &str) -> String {
+    table.column_of(name).unwrap_or(name).to_owned()
 }
 
 /// All row groups of all files.
@@ -119,10 +137,10 @@ impl Reads {
     /// Whether a scan wanted more than it may read, which is then why the run failed.
     pub(crate) fn passed(&self) -> Option<ClientError> {
         let read = self.0.values().find(|read| read.limit.was_passed())?;
-        let names: BTreeSet<String> = read.columns.iter().map(|name| read.table.shown_name(name)).collect();
+        let names: Vec<&str> = read.columns.iter().map(String::as_str).collect();
         Some(ClientError::TooMuchRead {
-            table: read.table.name().to_owned(),
-            columns: names.into_iter().collect::<Vec<_>>().join("`, `"),
+            table: read.table.clone(),
+            columns: names.join("`, `"),
             most: read.most,
         })
     }

@@ -31,6 +31,7 @@ use crate::{
     admit::{Drawn, Engine},
     result::ResultRows,
     session::{Object, Session, Shared},
+    spills::Spills,
     tables::Opened,
 };
 
@@ -47,9 +48,12 @@ pub struct Service {
     pub(crate) verifiers: Verifiers,
     /// The user of the policy that it works for; none: the owner.
     pub(crate) user: Option<String>,
+    /// The account that this user is, in a key service.
+    pub(crate) peer: Option<access::Peer>,
     pub(crate) read: Mutex<access::Read>,
     /// Whose process or connection it is.
     pub(crate) account: Who,
+    pub(crate) spills: Arc<Spills>,
     pub(crate) audit: AuditLog,
     pub(crate) inner: Mutex<Inner>,
 }
@@ -104,26 +108,38 @@ impl Service {
             policy,
             verifiers: Verifiers::beside_this_program(),
             user: None,
+            peer: None,
             read: Mutex::default(),
             account: Who::owner(),
+            spills: Arc::default(),
             audit,
             inner: Mutex::new(Inner::default()),
         })
     }
 
     /// A state of its own for an application of a user, over the same keyring and masters.
-    pub(crate) fn fork(&self, user: &str, uid: u32) -> Result<Self, ClientError> {
+    pub(crate) fn fork(&self, user: &str, peer: access::Peer) -> Result<Self, ClientError> {
         Ok(Self {
             home: self.home.clone(),
             vault: Arc::clone(&self.vault),
             policy: self.policy_now()?.as_ref().clone(),
             user: Some(user.to_owned()),
             read: Mutex::default(),
-            account: Who { uid, ..Who::owner() },
+            account: Who {
+                uid: peer.uid,
+                ..Who::owner()
+            },
+            peer: Some(peer),
+            spills: Arc::clone(&self.spills),
             audit: AuditLog::of(&self.home, self.vault.keyring()),
             verifiers: Verifiers::beside_this_program(),
             inner: Mutex::new(Inner::default()),
         })
+    }
+
+    /// Removes what the work of this process left on the disk: it ends now, maybe in the middle of a query.
+    pub fn end(&self) {
+        self.spills.end();
     }
 
     /// Answers one request. `greeted` is the connection's.
@@ -232,6 +248,10 @@ impl Service {
             ClientMessage::CheckPlain => reply(
                 ClientMessage::PlainChecked,
                 &self.check_plain(&decode(message, "CHECK_PLAIN")?)?,
+            ),
+            ClientMessage::CheckRead => reply(
+                ClientMessage::ReadChecked,
+                &self.check_read(&decode(message, "CHECK_READ")?)?,
             ),
             ClientMessage::EndSession => reply(
                 ClientMessage::SessionEnded,

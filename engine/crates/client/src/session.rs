@@ -66,6 +66,8 @@ pub(crate) struct Session {
     /// For the audit log.
     pub(crate) query: Query,
     pub(crate) uses: Uses,
+    /// Whether the log lacks some of them.
+    pub(crate) unrecorded: bool,
     /// Grows with the KEKs: an engine that has an older one needs another release.
     generation: u32,
     /// By stage and, but for exchanges (0), execution.
@@ -92,6 +94,7 @@ impl Session {
             keks: KekSet::new(),
             query,
             uses: Uses::default(),
+            unrecorded: false,
             generation: 1,
             stages: HashMap::new(),
             accepted: HashMap::new(),

@@ -91,14 +91,15 @@ impl Service {
         let mut keks: BTreeSet<KekId> = BTreeSet::new();
         for source in sources.values() {
             session.need(&source.keks);
-            session
-                .uses
-                .read(&source.table, source.used.iter().map(String::as_str), &source.keks);
+            let used = source.used.iter().map(String::as_str);
+            let news = session.uses.read(&source.table, used, &source.keks);
+            session.unrecorded |= news;
             keks.extend(&source.ids);
         }
         if let Some(write) = &write {
             session.need(write.keks());
-            session.uses.write(write);
+            let news = session.uses.write(write);
+            session.unrecorded |= news;
             keks.extend(writes::kek_ids(write));
         }
         let fragment = padded_bytes(request.fragment.to_vec());
@@ -138,7 +139,7 @@ impl Service {
             sealed_fragment: seal_message(&session.key, &fragment_identity, &fragment)?.into(),
             sealed_descriptors,
             sealed_objects: objects(&session, request)?,
-            releases: self.releases(&session)?,
+            releases: self.releases(&mut session)?,
             indeterminate: repeatable == Repeatable::Not,
         })
     }

@@ -1,6 +1,10 @@
 //! Tables, as Spark's planner sees them. Every open pins one version under a handle.
 
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use coffer_keys::{KekSet, Policy, TableId};
 use coffer_proto::{
@@ -12,8 +16,8 @@ use coffer_proto::{
     },
 };
 use coffer_table::{
-    AdoptedKey, Column, Digest, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType, Target, Use,
-    VerifiedManifest, is_absent, open_table,
+    AdoptedKey, Column, Digest, Error as TableError, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType,
+    Target, Use, VerifiedManifest, is_absent, is_unknown, open_table,
 };
 
 use crate::{ClientError, Service};
@@ -39,25 +43,6 @@ impl Opened {
                 .find(|column| column.0 == name)
                 .map(|column| column.1),
         }
-    }
-
-    /// What the owner calls it.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Sealed(table) => table.name(),
-            Self::Plain(_) => "unverified files",
-        }
-    }
-
-    /// What the owner calls one of the files' columns: of a stored one, the column that it holds.
-    pub(crate) fn shown_name(&self, name: &str) -> String {
-        let Self::Sealed(table) = self else {
-            return name.to_owned();
-        };
-        let manifest = table.manifest();
-        let stored = manifest.stored_column(name);
-        let column = stored.and_then(|stored| manifest.columns.iter().find(|column| column.id == stored.column));
-        column.map_or_else(|| name.to_owned(), |column| column.name.clone())
     }
 
     /// The column whose values one of the files' columns holds; none of those that say where a row is, and of plain files.
@@ -197,8 +182,8 @@ fn clear_columns(
 
 impl Service {
     pub(crate) fn open_table(&self, request: &OpenTable) -> Result<TableInfo, ClientError> {
-        // The tables' part of the policy may grow while an application runs; so it is read anew.
-        let policy = Policy::load(&self.home.policy())?;
+        // The tables' part of the policy may grow while an application runs.
+        let policy = self.policy_now()?;
         if !request.plain_files.is_empty() {
             return self.open_plain(&policy, &request.plain_files);
         }
@@ -208,17 +193,43 @@ impl Service {
             Target::Name(request.name.clone())
         };
         if let (true, Target::Path(folder)) = (request.if_there, &target)
-            && is_absent(&self.home, self.vault.keyring(), &policy, folder)?
+            && self.is_absent(&policy, folder)?
         {
             return Ok(TableInfo::default());
         }
-        let table = open_table(&self.home, &self.vault, &policy, &target)?;
+        let table = open_table(&self.home, &self.vault, &policy, &target);
+        let table = table.map_err(|error| self.of_stranger(error, &target))?;
         self.lease(table.manifest().table)?;
         let mut info = describe(&table)?;
         let table = Opened::Sealed(Box::new(table));
         info.denied = self.denied(&table)?;
         info.handle = self.keep(table);
         Ok(info)
+    }
+
+    /// Whether there is no table at a folder. This process may look where the account that asks may not, so a user is told of this
+    /// home's own tables only.
+    pub(crate) fn is_absent(&self, policy: &Policy, folder: &Path) -> Result<bool, ClientError> {
+        match &self.user {
+            None => Ok(is_absent(&self.home, self.vault.keyring(), policy, folder)?),
+            Some(_) => Ok(is_unknown(&self.home, self.vault.keyring(), policy, folder)?),
+        }
+    }
+
+    /// Why a table does not open. What lies at a path that is none of this home's tables, and whether anything does, a user is not told.
+    fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
+        let of_path = matches!(
+            error,
+            TableError::Io { .. } | TableError::NotATable(_) | TableError::ForeignTable { .. }
+        );
+        if self.user.is_none() || !of_path {
+            return error.into();
+        }
+        tracing::info!(%error, "a user's table was not opened");
+        match target {
+            Target::Path(path) => TableError::NotATable(path.clone()).into(),
+            Target::Name(name) => TableError::UnknownTable(name.clone()).into(),
+        }
     }
 
     fn lease(&self, table: TableId) -> Result<(), ClientError> {
@@ -234,17 +245,25 @@ impl Service {
     fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
         let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
         for file in files {
-            let path = std::fs::canonicalize(file).map_err(|source| coffer_table::Error::Io {
-                doing: "read",
-                path: file.into(),
-                source,
-            })?;
+            let path = match (std::fs::canonicalize(file), &self.user) {
+                (Ok(path), _) => path,
+                (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
+                (Err(source), None) => {
+                    return Err(TableError::Io {
+                        doing: "read",
+                        path: file.into(),
+                        source,
+                    }
+                    .into());
+                }
+            };
             let listed = policy.unverified_inputs().iter().any(|allowed| {
                 let allowed = std::fs::canonicalize(allowed).unwrap_or_else(|_| allowed.clone());
                 path.starts_with(allowed)
             });
             if !listed {
-                return Err(ClientError::Unlisted(path));
+                // As it was given: where its links lead is no user's business.
+                return Err(ClientError::Unlisted(file.into()));
             }
             paths.push(path);
         }

@@ -17,7 +17,7 @@ use coffer_proto::{
 };
 use coffer_table::{
     Change, Digest, Error as TableError, FilePin, NewColumns, Register, RowGroupPin, TableWrite, Target,
-    VerifiedManifest, clean, is_absent, open_table,
+    VerifiedManifest, clean, open_table,
 };
 
 use crate::{
@@ -44,12 +44,10 @@ const REMOTE: [&str; 20] = [
 impl Service {
     pub(crate) fn begin_write(&self, request: &BeginWrite) -> Result<WriteBegun, ClientError> {
         // As for reading: the tables' part of the policy may have changed.
-        let policy = Policy::load(&self.home.policy())?;
+        let policy = self.policy_now()?;
         let write = match request.mode() {
             Mode::Create => self.create(&policy, request)?,
-            Mode::Replace if is_absent(&self.home, self.vault.keyring(), &policy, &folder(request))? => {
-                self.create(&policy, request)?
-            }
+            Mode::Replace if self.is_absent(&policy, &folder(request))? => self.create(&policy, request)?,
             Mode::Replace => {
                 let target = Target::Path(folder(request));
                 let parent = open_table(&self.home, &self.vault, &policy, &target)?;
@@ -136,8 +134,8 @@ impl Service {
 
     pub(crate) fn publish_write(&self, request: &PublishWrite) -> Result<WritePublished, ClientError> {
         let write = self.take_write(request.write)?;
-        let files = match self.written(request, &write) {
-            Ok(files) => files,
+        let (files, pins) = match self.to_publish(request, &write) {
+            Ok(found) => found,
             Err(error) => {
                 // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
                 let _ = write.abandon();
@@ -145,20 +143,13 @@ impl Service {
             }
         };
         let ordered_columns = ordered(&write, &files);
-        let pins = files.iter().map(pin).collect::<Result<Vec<_>, _>>();
-        let pins = match pins {
-            Ok(pins) => pins,
-            Err(error) => {
-                let _ = write.abandon();
-                return Err(error);
-            }
-        };
         let (id, created) = (write.id(), write.version() == 1);
         let published = write.publish(pins)?;
         // Attempts that were not chosen. Those still running leave theirs for `verify --clean`.
         let _ = TableWrite::remove_strays(published.folder(), id, published.manifest());
         let warning = match created {
             true => self.record(&published).err().map(|error| {
+                let error = self.told(error);
                 format!(
                     "`{}` is sealed, but the policy could not be given its entry: {error}",
                     published.name()
@@ -174,6 +165,20 @@ impl Service {
             ordered_columns,
             warning: warning.unwrap_or_default(),
         })
+    }
+
+    /// What a version is made of, if the user may still make one. The audit log has it first.
+    fn to_publish(
+        &self,
+        request: &PublishWrite,
+        write: &TableWrite,
+    ) -> Result<(Vec<WrittenFile>, Vec<FilePin>), ClientError> {
+        // A version without files had no stage, and so nobody has asked since it was begun.
+        self.may_write(write.name(), write.columns().iter().map(|column| column.name.as_str()))?;
+        let files = self.written(request, write)?;
+        let pins = files.iter().map(pin).collect::<Result<_, _>>()?;
+        self.audit_publish(write)?;
+        Ok((files, pins))
     }
 
     /// The files of the write's stage: of each of its tasks exactly one commit record, taken once.
@@ -195,7 +200,7 @@ impl Service {
     }
 
     fn record(&self, table: &VerifiedManifest) -> Result<(), ClientError> {
-        let policy = Policy::load(&self.home.policy())?;
+        let policy = self.policy_now()?;
         let path = policy
             .table(table.name())
             .ok()
@@ -230,12 +235,12 @@ impl Service {
         if let Some(unknown) = urls.into_iter().find(|url| !is_remote(url)) {
             return Err(ClientError::PlainElsewhere(unknown.to_owned()));
         }
+        policy.check_plain(local.into_iter().map(Path::new))?;
         Ok(PlainChecked {})
     }
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
         let id: TableId = request
-        policy.check_plain(local.into_iter().map(Path::new))?;
             .table_id
             .parse()
             .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
@@ -255,7 +260,7 @@ impl Service {
         });
         self.audit_granted(event)?;
         let dropped = clean::forget_dropped(&register, id)?;
-        Policy::forget_table(&self.home.policy(), &dropped.name, id)?;
+        Policy::forget_table(&self.home.policy(), &dropped.name, id).map_err(|error| self.told(error.into()))?;
         Ok(TableDropped {})
     }
 }

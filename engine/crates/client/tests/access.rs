@@ -9,8 +9,9 @@ use coffer_keys::Keyring;
 use coffer_proto::{
     plan::{Field, Fragment, Node, Reveal, Schema, node::Op, reveal},
     wire::{
-        BeginWrite, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome,
-        StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun, begin_write::Mode, run_at_home,
+        BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
+        PublishWrite, ReadChecked, RunAtHome, StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun,
+        WritePublished, begin_write::Mode, run_at_home,
     },
 };
 use harness::{
@@ -21,6 +22,7 @@ use prost::Message;
 
 /// `people` has stored columns, `plain` ones that Parquet encrypts.
 const POLICY: &str = r#"
+unverified_inputs = ["../open"]
 attestation.accept = ["simulated"]
 [tables.people.columns]
 name = { protection = ["tee", "det"], link = "name" }
@@ -195,6 +197,32 @@ impl Tables {
         }
     }
 
+    fn events(&self) -> Vec<coffer_audit::Event> {
+        let keyring = Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap();
+        let log = coffer_audit::AuditLog::of(&self.site.home, &keyring);
+        log.records().unwrap().map(|record| record.unwrap().event).collect()
+    }
+
+    fn change_policy(&self, from: &str, to: &str) {
+        let policy = self.site.home.policy();
+        let text = std::fs::read_to_string(&policy).unwrap();
+        assert!(text.contains(from));
+        std::fs::write(&policy, text.replace(from, to)).unwrap();
+    }
+
+    /// A version of no files.
+    async fn publish(&mut self, write: u32) -> Result<WritePublished, Problem> {
+        let publish = PublishWrite {
+            write,
+            ..PublishWrite::default()
+        };
+        self.client.ask(ClientMessage::PublishWrite, &publish).await
+    }
+
+    async fn open(&mut self, request: OpenTable) -> Result<TableInfo, Problem> {
+        self.client.ask(ClientMessage::OpenTable, &request).await
+    }
+
     async fn begin(&mut self, mode: Mode, folder: &str) -> Result<WriteBegun, Problem> {
         let begin = BeginWrite {
             mode: mode.into(),
@@ -301,9 +329,7 @@ async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
     let mut tables = Tables::of(Some("ann")).await;
     tables.read_at_home(&["n", "born"]).await.unwrap();
     denied(tables.read_at_home(&["n", "name"]).await, "other.name");
-    let keyring = Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap();
-    let log = coffer_audit::AuditLog::of(&tables.site.home, &keyring);
-    let events: Vec<_> = log.records().unwrap().map(|record| record.unwrap().event).collect();
+    let events = tables.events();
     let said: Vec<_> = events
         .iter()
         .map(|event| {
@@ -374,4 +400,150 @@ async fn a_right_that_is_taken_away_is_gone_at_once() {
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap_err().code, "policy");
     std::fs::write(&policy, text).unwrap();
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_planner_asks_is_answered_by_todays_rights_and_a_refusal_is_recorded() {
+    let mut tables = Tables::of(Some("ann")).await;
+    for handle in [tables.people.handle, tables.other.handle] {
+        let ask = |columns: &[&str]| CheckRead {
+            handle,
+            columns: columns.iter().map(ToString::to_string).collect(),
+        };
+        let read: Result<ReadChecked, Problem> = tables.client.ask(ClientMessage::CheckRead, &ask(&["n"])).await;
+        read.unwrap();
+        let read: Result<ReadChecked, Problem> =
+            tables.client.ask(ClientMessage::CheckRead, &ask(&["n", "name"])).await;
+        denied(read, ".name");
+    }
+    let events = tables.events();
+    let said: Vec<_> = events
+        .iter()
+        .map(|event| {
+            (
+                event.action.as_str(),
+                event.code.as_deref().unwrap(),
+                &event.tables[0].columns[..],
+            )
+        })
+        .collect();
+    assert_eq!(said, [("read", "denied_column", &["name".to_owned()][..]); 2]);
+    tables.change_policy("tables.other = [\"n\", \"born\"]", "tables.other = \"*\"");
+    let request = CheckRead {
+        handle: tables.other.handle,
+        columns: vec!["name".to_owned()],
+    };
+    let read: Result<ReadChecked, Problem> = tables.client.ask(ClientMessage::CheckRead, &request).await;
+    read.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_without_files_takes_the_right_to_write_too() {
+    let mut walt = Tables::of(Some("walt")).await;
+    let begun = walt.begin(Mode::Overwrite, "other").await.unwrap();
+    walt.change_policy("write = [\"other\"]", "");
+    denied_write(walt.publish(begun.write).await);
+    walt.change_policy(
+        "tables.other = [\"name\", \"n\"]",
+        "tables.other = [\"name\", \"n\"]\nwrite = [\"other\"]",
+    );
+    // It is over, whatever the policy says by now.
+    assert_eq!(walt.publish(begun.write).await.unwrap_err().code, "write_unknown");
+    let begun = walt.begin(Mode::Overwrite, "other").await.unwrap();
+    assert_eq!(walt.publish(begun.write).await.unwrap().version, 2);
+    let events = walt.events();
+    let said: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let table = &event.tables[0];
+            let of = (table.name.as_str(), table.version, table.columns.len(), table.write);
+            (event.action.as_str(), event.code.as_deref(), of)
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("write", Some("denied_write"), ("other", 0, 0, true)),
+            ("write", None, ("other", 2, 3, true)),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_client_engine_reads_no_unverified_input_itself() {
+    for user in [None, Some("ann"), Some("nobody")] {
+        let mut tables = Tables::of(user).await;
+        let open = tables.site.folder.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        let path = open.join("plain.parquet");
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+        let rows = RecordBatch::try_from_iter([("n", numbers)]).unwrap();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let request = OpenTable {
+            plain_files: vec![path.to_str().unwrap().to_owned()],
+            ..OpenTable::default()
+        };
+        tables.other = tables.open(request).await.unwrap();
+        // By an engine every user reads it.
+        assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
+        let refused = tables.read_at_home(&["n"]).await.unwrap_err();
+        assert_eq!(refused.code, "unverified_input", "{}", refused.message);
+        assert!(refused.message.contains("engines"), "{}", refused.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
+    let mut tables = Tables::of(Some("ann")).await;
+    let at = |path: &str| tables.site.folder.path().join(path).to_str().unwrap().to_owned();
+    let (none, folder, link) = (at("none"), at("home"), at("link"));
+    std::os::unix::fs::symlink(at("home"), &link).unwrap();
+    let loose = at("loose.parquet");
+    std::fs::write(&loose, "no file of a table").unwrap();
+    let there = at("people");
+    let mut told = Vec::new();
+    for path in [&none, &folder, &link, &loose] {
+        let as_table = OpenTable {
+            path: path.clone(),
+            ..OpenTable::default()
+        };
+        let as_file = OpenTable {
+            plain_files: vec![path.clone()],
+            ..OpenTable::default()
+        };
+        for request in [as_table, as_file] {
+            let problem = tables.open(request).await.unwrap_err();
+            assert!(problem.message.contains(path.as_str()), "{}", problem.message);
+            told.push((
+                problem.code,
+                problem.message.replace(path.as_str(), "PATH"),
+                problem.hint,
+            ));
+        }
+        let if_there = OpenTable {
+            path: path.clone(),
+            if_there: true,
+            ..OpenTable::default()
+        };
+        assert_eq!(tables.open(if_there).await.unwrap().handle, 0);
+    }
+    told.sort();
+    told.dedup();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    let if_there = OpenTable {
+        path: there,
+        if_there: true,
+        ..OpenTable::default()
+    };
+    assert_ne!(tables.open(if_there).await.unwrap().handle, 0);
+    // The owner is told what is the matter.
+    let mut owner = Tables::of(None).await;
+    let missing = OpenTable {
+        path: owner.site.folder.path().join("none").to_str().unwrap().to_owned(),
+        ..OpenTable::default()
+    };
+    assert!(owner.open(missing).await.unwrap_err().message.contains("No such file"));
 }

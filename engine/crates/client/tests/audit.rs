@@ -7,7 +7,13 @@ use std::{path::PathBuf, sync::Arc};
 use arrow::array::{ArrayRef, Int64Array};
 use coffer_audit::{AuditLog, Outcome, Record};
 use coffer_keys::Keyring;
-use coffer_proto::wire::{ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo};
+use coffer_proto::{
+    plan::{Field, Node, Reveal, Schema, node::Op, reveal},
+    wire::{
+        ClientMessage, NewSession, OpenTable, Problem, RunAtHome, SealStage, SealedStage, Session, StoredColumn,
+        TableInfo, run_at_home::HomeInput,
+    },
+};
 use harness::{
     Client, Engine, Site, ir,
     query::{Query, Stage, row_groups, scan_stage},
@@ -15,8 +21,12 @@ use harness::{
 
 const POLICY: &str = r#"
 attestation.accept = ["simulated"]
+[tables.s.columns]
+x = "det"
+y = { protection = "ope", domain = [0, 1000] }
 [roles.some]
 tables.t = ["a"]
+tables.s = "*"
 [users.ann]
 roles = ["some"]
 "#;
@@ -26,6 +36,39 @@ struct Asked {
     client: Client,
     engine: Engine,
     info: TableInfo,
+}
+
+/// A table of stored columns, which engines read without a key.
+fn make_stored(site: &Site) -> PathBuf {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
+    site.table("s", "x BIGINT, y BIGINT", vec![vec![Arc::clone(&numbers), numbers]])
+}
+
+/// The opening of a stored column, over no rows.
+fn opening(session: &bytes::Bytes, handle: u32, stored: &StoredColumn) -> RunAtHome {
+    let output = ir::schema(&[("v", ir::long())]);
+    let opened = reveal::Opened {
+        name: "v".to_owned(),
+        r#type: Some(ir::long()),
+        nullable: true,
+        kind: reveal::Kind::Value.into(),
+        handle,
+        stored: stored.name.clone(),
+        ..reveal::Opened::default()
+    };
+    let node = Node {
+        id: 1,
+        op: Some(Op::Reveal(Box::new(Reveal {
+            child: Some(Box::new(ir::input(ir::schema(&[("c", stored.r#type.unwrap())])))),
+            columns: vec![opened],
+        }))),
+    };
+    RunAtHome {
+        session: session.clone(),
+        fragment: prost::Message::encode_to_vec(&ir::to_result(node, output)).into(),
+        inputs: vec![HomeInput { input_id: 0, kept: 0 }],
+        ..RunAtHome::default()
+    }
 }
 
 fn make(site: &Site) -> PathBuf {
@@ -205,4 +248,68 @@ async fn nothing_leaves_when_the_log_cannot_be_written() {
     std::fs::remove_dir(&path).unwrap();
     asked.seal(&query, 1, &["a"]).await.unwrap();
     assert_eq!(asked.records().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_no_new_key_is_recorded_too() {
+    let mut asked = Asked::begin().await;
+    asked.engine.admit(&mut asked.client).await.unwrap();
+    let open = OpenTable {
+        path: make_stored(&asked.site).to_str().unwrap().to_owned(),
+        ..OpenTable::default()
+    };
+    let table: TableInfo = asked.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    let stored = |protection: &str| {
+        let found = table.stored.iter().find(|stored| stored.protection == protection);
+        found.unwrap().clone()
+    };
+    let (x, y) = (stored("det"), stored("ope"));
+    let query = asked.query("select y from s where x = 7").await;
+    for (number, column) in [(1, &x), (2, &y), (3, &y)] {
+        let schema = Schema {
+            fields: vec![Field {
+                name: column.name.clone(),
+                r#type: column.r#type,
+                nullable: true,
+            }],
+        };
+        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let request = scan_stage(number, &fragment, table.handle, vec![row_groups(0..1)]);
+        query.seal(&mut asked.client, request).await.unwrap();
+    }
+    let home = opening(&query.session, table.handle, &x);
+    asked.client.rows_of(ClientMessage::RunAtHome, &home).await.unwrap();
+    let records = asked.records();
+    let said: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let table = &record.event.tables[0];
+            let session = &record.event.query.as_ref().unwrap().session;
+            assert_eq!((session, table.name.as_str()), (&hex::encode(&query.session), "s"));
+            assert_eq!((record.event.outcome, table.keys.len()), (Outcome::Granted, 0));
+            let engines = record.event.engines.len();
+            (record.event.action.as_str(), table.columns.join(" "), engines)
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("release", "x".to_owned(), 1),
+            ("release", "x y".to_owned(), 0),
+            ("open at home", "x".to_owned(), 0),
+        ]
+    );
+    // Without a record nothing is sealed or opened.
+    let path = asked.log().path().to_path_buf();
+    let kept = path.with_extension("kept");
+    std::fs::rename(&path, &kept).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let refused = asked.client.rows_of(ClientMessage::RunAtHome, &home).await;
+    assert_eq!(refused.unwrap_err().code, "audit");
+    let again = asked.query("again").await;
+    let request = asked.stage(1, &["a"]);
+    assert_eq!(
+        again.seal(&mut asked.client, request).await.err().unwrap().code,
+        "audit"
+    );
 }

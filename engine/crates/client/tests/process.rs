@@ -1,12 +1,20 @@
 //! The process: its ready line, what ends it, and what it says when it cannot start.
 
+mod harness;
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
+use coffer_engine::address::Address;
 use coffer_keys::{Home, Keyring, Passphrase};
+use coffer_proto::wire::{ClientMessage, RunAtHome};
+use harness::{Site, ir, query::Query};
+
+/// The harness's.
+const PASSPHRASE: &str = "correct horse battery staple";
 
 fn client(home: &Path, passphrase: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coffer-client"));
@@ -25,10 +33,10 @@ fn client(home: &Path, passphrase: Option<&str>) -> Command {
     command
 }
 
-fn make_home(folder: &Path) {
+fn make_home(folder: &Path, passphrase: &str) {
     let home = Home::at(folder);
     home.create().unwrap();
-    Keyring::create(&home.keyring(), &Passphrase::new("right").unwrap()).unwrap();
+    Keyring::create(&home.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
     std::fs::write(home.policy(), "").unwrap();
 }
 
@@ -39,19 +47,23 @@ fn refusal(home: &Path, passphrase: Option<&str>) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-#[test]
-fn opens_its_home_says_so_and_ends_with_its_lifeline() {
-    let folder = tempfile::tempdir().unwrap();
-    make_home(folder.path());
-    let file = folder.path().join("passphrase");
-    std::fs::write(&file, "right\n").unwrap();
-    let mut command = client(folder.path(), None);
-    let mut child = command.arg("--passphrase-file").arg(file).spawn().unwrap();
+fn ready(child: &mut Child) -> serde_json::Value {
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap())
         .read_line(&mut line)
         .unwrap();
-    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
+#[test]
+fn opens_its_home_says_so_and_ends_with_its_lifeline() {
+    let folder = tempfile::tempdir().unwrap();
+    make_home(folder.path(), "right");
+    let file = folder.path().join("passphrase");
+    std::fs::write(&file, "right\n").unwrap();
+    let mut command = client(folder.path(), None);
+    let mut child = command.arg("--passphrase-file").arg(file).spawn().unwrap();
+    let ready = ready(&mut child);
     assert!(ready["listening"].as_str().unwrap().starts_with("unix:"));
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
@@ -60,7 +72,7 @@ fn opens_its_home_says_so_and_ends_with_its_lifeline() {
 #[test]
 fn what_is_wrong_with_the_home_is_said_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
-    make_home(folder.path());
+    make_home(folder.path(), "right");
     let wrong = refusal(folder.path(), Some("wrong"));
     assert!(wrong.contains("error: ") && wrong.contains("hint: "), "{wrong}");
     assert!(!wrong.contains("\"wrong\""));
@@ -72,4 +84,39 @@ fn what_is_wrong_with_the_home_is_said_with_a_hint() {
     assert!(policy.contains("attestaton"), "{policy}");
     let nowhere = tempfile::tempdir().unwrap();
     assert!(refusal(nowhere.path(), Some("right")).contains("error: "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::at(folder.path().join("home"));
+    make_home(home.path(), PASSPHRASE);
+    let spill = folder.path().join("tmp");
+    std::fs::create_dir(&spill).unwrap();
+    let site = Site {
+        address: Address::Unix(home.path().join("client.sock")),
+        home,
+        folder,
+    };
+    let mut command = client(site.home.path(), Some(PASSPHRASE));
+    let mut child = command.env("TMPDIR", &spill).spawn().unwrap();
+    ready(&mut child);
+    let mut driver = site.client().await;
+    // Far more than a socket holds: who does not read it keeps the query waiting.
+    let schema = ir::schema(&[("a", ir::long())]);
+    let rows = ir::values(schema.clone(), (0..10_000).map(|n| vec![ir::int(n)]).collect());
+    let rows = ir::multiplied(7, rows, schema.clone(), 400);
+    let request = RunAtHome {
+        session: Query::begin(&mut driver).await.session,
+        fragment: prost::Message::encode_to_vec(&ir::to_result(rows, schema)).into(),
+        read_bytes: 1 << 30,
+        ..RunAtHome::default()
+    };
+    driver.send(ClientMessage::RunAtHome, &request).await;
+    driver.receive().await.unwrap();
+    let left = || std::fs::read_dir(&spill).unwrap().count();
+    assert_eq!(left(), 1, "the folder that the query may spill to");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    assert_eq!(left(), 0);
 }

@@ -37,6 +37,7 @@ pub mod policy;
 mod protection;
 pub mod release;
 mod scheme_key;
+mod stamp;
 mod table_key;
 
 pub use evidence::{
@@ -57,6 +58,7 @@ pub use policy::{Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyEr
 pub use protection::Protection;
 pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
 pub use scheme_key::{LinkId, LinkKey};
+pub use stamp::Stamp;
 pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};
 
 #[cfg(test)]

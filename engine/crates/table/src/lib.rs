@@ -56,7 +56,7 @@ pub use footer::{FooterPin, OpenedFooter};
 pub use kms::Kms;
 pub use lease::{Lease, Use};
 pub use manifest::{Column, Digest, Envelope, FilePin, MANIFEST_FOLDER, Manifest, RowGroupPin, manifest_name};
-pub use open::{Target, VerifiedManifest, is_absent, open_table};
+pub use open::{Target, VerifiedManifest, is_absent, is_unknown, open_table};
 pub use order::ColumnOrder;
 pub use partition::{PartitionValue, can_partition, partition_value};
 pub use plain::{PlainFile, PlainPin, PlainTable};

@@ -242,18 +242,31 @@ pub fn open_table(home: &Home, vault: &Vault, policy: &Policy, target: &Target) 
 
 /// Whether there is no table at a folder: neither register nor policy knows one there, and there is no manifest in it.
 pub fn is_absent(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
-    let folder = match fs::canonicalize(folder) {
+    let folder = to_be(folder)?;
+    Ok(is_none_of(home, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+}
+
+/// As [`is_absent`], by this home alone: what lies in the folder is not looked at.
+pub fn is_unknown(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+    is_none_of(home, keyring, policy, &to_be(folder)?)
+}
+
+/// The canonical path of a folder that need not be there yet.
+fn to_be(folder: &Path) -> Result<PathBuf, Error> {
+    Ok(match fs::canonicalize(folder) {
         Ok(folder) => folder,
         Err(_) => match (folder.parent().map(fs::canonicalize), folder.file_name()) {
             (Some(Ok(parent)), Some(name)) => parent.join(name),
             _ => std::path::absolute(folder).map_err(Error::io("open", folder))?,
         },
-    };
+    })
+}
+
+fn is_none_of(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
     let named = policy
         .tables()
-        .any(|table| table.path() == Some(&folder) && table.id().is_some());
-    let known = Register::of(home, keyring).by_path(&folder)?.is_some();
-    Ok(!named && !known && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+        .any(|table| table.path() == Some(folder) && table.id().is_some());
+    Ok(!named && Register::of(home, keyring).by_path(folder)?.is_none())
 }
 
 fn open_record(

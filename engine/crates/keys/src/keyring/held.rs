@@ -1,7 +1,6 @@
 //! The contents of a keyring file as a running program holds them: what another process changed is seen at the next use.
 
 use std::{
-    os::unix::fs::MetadataExt,
     path::Path,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -11,34 +10,11 @@ use super::{
     contents::Contents,
     file::{self, Header, Kind, Unlocked},
 };
-
-/// Tells one state of a file from another. The file is replaced whole, so its inode changes each time.
-#[derive(PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    seconds: i64,
-    nanoseconds: i64,
-    size: u64,
-}
-
-impl Stamp {
-    pub(super) fn of(path: &Path) -> Result<Self, KeyringError> {
-        let found = std::fs::metadata(path).map_err(|source| KeyringError::io(path, source))?;
-        Ok(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            seconds: found.mtime(),
-            nanoseconds: found.mtime_nsec(),
-            size: found.size(),
-        })
-    }
-}
+use crate::Stamp;
 
 pub(super) struct Held(RwLock<(Stamp, Arc<Contents>)>);
 
 impl Held {
-    /// `stamp` was taken before the file was read, or while it was locked: never later than what it stands for.
     pub(super) fn new(stamp: Stamp, contents: Contents) -> Self {
         Self(RwLock::new((stamp, Arc::new(contents))))
     }
@@ -46,7 +22,7 @@ impl Held {
     /// What the file holds now. After its passphrase was changed by another process, what it held before: a change of the passphrase
     /// is no revocation, and a running application goes on.
     pub(super) fn current(&self, path: &Path, unlocked: &Unlocked) -> Result<Arc<Contents>, KeyringError> {
-        let stamp = Stamp::of(path)?;
+        let stamp = stamp(path)?;
         {
             let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if held.0 == stamp {
@@ -69,10 +45,15 @@ impl Held {
 
     /// After writing it, while it is still locked.
     pub(super) fn replace(&self, path: &Path, contents: Contents) -> Result<(), KeyringError> {
-        let now = (Stamp::of(path)?, Arc::new(contents));
+        let now = (stamp(path)?, Arc::new(contents));
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(())
     }
+}
+
+/// Of the file as it is now.
+pub(super) fn stamp(path: &Path) -> Result<Stamp, KeyringError> {
+    Stamp::of(path).map_err(|source| KeyringError::io(path, source))
 }
 
 /// The file's contents now, which another process may have changed; its passphrase must be the same still.

@@ -21,10 +21,10 @@ use std::{
 
 use coffer_sealing::{DerivationKey, Error as SealingError, Secret, open_blob, seal_blob};
 
-use crate::{KeyContext, LinkKey, OwnerKey, OwnerPublicKey, Passphrase, TableId, TableKey, durable};
+use crate::{KeyContext, LinkKey, OwnerKey, OwnerPublicKey, Passphrase, Stamp, TableId, TableKey, durable};
 use contents::Contents;
 use file::{Header, Kind, Unlocked};
-use held::{Held, Stamp};
+use held::Held;
 use master::Master;
 
 pub(crate) use contents::check_name as check_master_name;
@@ -86,13 +86,13 @@ impl Keyring {
                 source,
             },
         })?;
-        let stamp = Stamp::of(path)?;
+        let stamp = held::stamp(path)?;
         Ok(Self::new(path, unlocked, stamp, contents))
     }
 
     /// Opens the file. Takes a noticeable part of a second, by design.
     pub fn open(path: &Path, passphrase: &Passphrase) -> Result<Self, KeyringError> {
-        let stamp = Stamp::of(path)?;
+        let stamp = held::stamp(path)?;
         let bytes = file::read(Kind::Keyring, path)?;
         let (header, body) = Header::parse(Kind::Keyring, path, &bytes)?;
         let unlocked = header.unlock(passphrase)?;

@@ -140,16 +140,27 @@ impl Access {
         Ok(Rights(Held::Roles(roles.collect())))
     }
 
-    pub(super) fn user_of(&self, uid: u32, account: Option<&str>) -> Option<&str> {
+    pub(super) fn roles(&self) -> impl Iterator<Item = (&str, Rights)> {
+        let alone = |role| Rights(Held::Roles(vec![Arc::clone(role)]));
+        self.roles.iter().map(move |(name, role)| (name.as_str(), alone(role)))
+    }
+
+    /// Names and numbers of accounts meet only here, where the system has said which belong together.
+    pub(super) fn user_of(&self, uid: u32, account: Option<&str>) -> Result<Option<&str>, PolicyError> {
         let is = |user: &User| match &user.account {
             Some(Account::Uid(wanted)) => *wanted == uid,
             Some(Account::Name(wanted)) => Some(wanted.as_str()) == account,
             None => false,
         };
-        self.users
-            .iter()
-            .find(|(_, user)| is(user))
-            .map(|(name, _)| name.as_str())
+        let mut found = self.users.iter().filter(|(_, user)| is(user)).map(|(name, _)| name);
+        match (found.next(), found.next()) {
+            (Some(first), Some(second)) => Err(PolicyError::AccountTwice {
+                first: first.clone(),
+                second: second.clone(),
+                account: uid.to_string(),
+            }),
+            (first, _) => Ok(first.map(String::as_str)),
+        }
     }
 }
 
@@ -335,13 +346,35 @@ mod tests {
     #[test]
     fn accounts_name_users_by_name_or_number() {
         let policy = policy(POLICY).unwrap();
-        assert_eq!(policy.user_of(1001, Some("ann")), Some("ann"));
-        assert_eq!(policy.user_of(1002, Some("robert")), Some("bob"));
-        assert_eq!(policy.user_of(1002, None), Some("bob"));
+        let user_of = |uid, account| policy.user_of(uid, account).unwrap();
+        assert_eq!(user_of(1001, Some("ann")), Some("ann"));
+        assert_eq!(user_of(1002, Some("robert")), Some("bob"));
+        assert_eq!(user_of(1002, None), Some("bob"));
         // A user without an account is no account's, whatever its name; the administrator of the machine is nobody special.
-        assert_eq!(policy.user_of(1003, Some("admin")), None);
-        assert_eq!(policy.user_of(0, Some("root")), None);
+        assert_eq!(user_of(1003, Some("admin")), None);
+        assert_eq!(user_of(0, Some("root")), None);
         assert_eq!(policy.users().count(), 4);
+    }
+
+    #[test]
+    fn an_account_that_is_one_user_by_name_and_another_by_number_is_nobodys() {
+        let policy = policy(POLICY).unwrap();
+        let error = policy.user_of(1002, Some("ann")).unwrap_err();
+        assert_eq!(error.code(), "account_twice");
+        assert_eq!(
+            error.to_string(),
+            "users \"ann\" and \"bob\" have the same account, 1002"
+        );
+    }
+
+    #[test]
+    fn a_role_alone() {
+        let policy = policy(POLICY).unwrap();
+        let roles: Vec<_> = policy.roles().collect();
+        let names: Vec<&str> = roles.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["analyst", "everything", "nothing", "payroll"]);
+        assert!(roles[0].1.reads("employees", "age") && !roles[0].1.reads("employees", "salary"));
+        assert!(roles[1].1.writes("t") && !roles[2].1.reads("employees", "age"));
     }
 
     #[test]

@@ -224,8 +224,13 @@ impl Policy {
         self.access.rights(user)
     }
 
-    /// The user that an account of the operating system is: by its number, or by its name.
-    pub fn user_of(&self, uid: u32, account: Option<&str>) -> Option<&str> {
+    /// What a role allows by itself, by name.
+    pub fn roles(&self) -> impl Iterator<Item = (&str, Rights)> {
+        self.access.roles()
+    }
+
+    /// The user that an account of the operating system is: by its number, or by its name. Errors when it is one by each.
+    pub fn user_of(&self, uid: u32, account: Option<&str>) -> Result<Option<&str>, PolicyError> {
         self.access.user_of(uid, account)
     }
 

@@ -84,8 +84,33 @@ def test_a_query_of_the_data_frame_interface_shows_its_plan(owner: Owner, ann: D
     assert "4242" in shown(owner)[-1]["event"]["query"]["text"]
 
 
-def test_a_refusal_is_recorded(owner: Owner, ann: Driver) -> None:
-    # What the planner lets through without a check of its own.
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select salary from staff",
+        "select name, count(*) from staff where id < 5 group by name having max(salary) > 3",
+        "select a.id from staff a join staff b on a.id = b.salary",
+    ],
+)
+def test_a_refusal_is_recorded(owner: Owner, ann: Driver, sql: str) -> None:
+    before = len(shown(owner))
+    with pytest.raises(QueryFailed, match=r"denied_column.*staff\.salary"):
+        ann.query(sql)
+    # One record, and no key left before it.
+    (refused,) = shown(owner)[before:]
+    event = refused["event"]
+    assert (event["action"], event["outcome"], event["code"]) == ("read", "refused", "denied_column")
+    assert refused["who"]["user"] == "ann"
+    assert [(table["name"], table["columns"]) for table in event["tables"]] == [("staff", ["salary"])]
+    assert shown(owner, "--refusals")[-1] == refused
+
+
+def test_explain_of_a_refused_query_says_why(ann: Driver) -> None:
+    told = ann.run("result = ' '.join(row[0] for row in spark.sql('explain select salary from staff').collect())")
+    assert "staff.salary" in told and "denied_column" in told
+
+
+def test_a_table_that_is_none_is_recorded(owner: Owner, ann: Driver) -> None:
     with pytest.raises(QueryFailed):
         ann.run("spark.read.format('coffer').option('name', 'no_such_table').load().collect()")
     refused = shown(owner, "--refusals")[-1]

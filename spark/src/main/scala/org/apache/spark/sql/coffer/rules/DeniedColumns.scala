@@ -4,13 +4,14 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Literal, SubqueryExpres
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Columns that the user may not read. The client engine refuses their keys, whatever is asked here; this only says so before anything
+ * Columns that the user may not read. The client engine refuses their keys, whatever is asked here; this only lets it say so before anything
  * of the query runs, or, on request, puts NULL in their place.
  */
 object DeniedColumns extends Rule[LogicalPlan] {
@@ -30,13 +31,10 @@ object DeniedColumns extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** Errors if a query that was optimised still needs one of them. */
+  /** Asks for those that a query still needs when it was optimised: the client engine knows today's rights, and records what it refuses. */
   def check(table: CofferTable, columns: Iterable[String]): Unit = {
-    val denied = columns.filter(table.denied).map(c => s"${table.info.getName}.$c").toSeq
-    if (denied.nonEmpty) throw new CofferException(
-      "denied_column",
-      s"this user may not read ${denied.mkString(", ")}",
-      s"leave them out, or read them as NULL (${CofferConf.DENIED_COLUMNS}=null); the owner gives columns to roles, in the policy")
+    val denied = columns.filter(table.denied).toSeq
+    if (denied.nonEmpty) CofferDriver.get.client.checkRead(table.info.getHandle, denied)
   }
 
   private def asNull: Boolean = SQLConf.get.getConfString(CofferConf.DENIED_COLUMNS, "error") match {

@@ -51,6 +51,10 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
     val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
     call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)
   }
+  def checkRead(handle: Int, columns: Seq[String]): ReadChecked = {
+    val request = CheckRead.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
+    call(M.CHECK_READ, request, M.READ_CHECKED, ReadChecked.parser)
+  }
   def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
 

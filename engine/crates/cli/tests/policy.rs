@@ -205,6 +205,50 @@ fn a_sealed_table_says_more() {
 }
 
 #[test]
+fn a_role_with_a_part_of_a_link_has_more_than_it_says() {
+    let owner = Checked::new(
+        "\
+[tables.a.columns]
+id = { protection = \"det\", link = \"id\" }
+[tables.b.columns]
+id = { protection = [\"tee\", \"det\"], link = \"id\" }
+rank = { protection = \"ope\", domain = [0, 9], link = \"id\" }
+[tables.c.columns]
+other = \"tee\"
+[roles.all]
+tables = \"*\"
+[roles.one]
+tables.a = [\"id\"]
+[roles.both]
+tables = { a = \"*\", b = [\"id\"] }
+[roles.rank]
+tables.b = [\"rank\"]
+[roles.none]
+tables.c = \"*\"
+",
+    );
+    let (out, _) = owner.check(6, false, &["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let found: Vec<_> = (report["warnings"].as_array().unwrap().iter())
+        .filter(|warning| warning["id"] == "link-rights")
+        .collect();
+    // Under no scheme that both have, `rank` has a key of its own.
+    let [warning] = found.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(warning["place"], "roles.one");
+    assert_eq!(
+        warning["details"],
+        serde_json::json!({ "role": "one", "link": "id", "columns": ["a.id"], "opens": ["b.id"] })
+    );
+    let (out, _) = owner.check(6, false, &["a"]);
+    let said = "    roles.one: of the link \"id\" it may read a.id, which opens b.id too\n";
+    assert!(out.contains("warning link-rights\n") && out.contains(said), "{out}");
+    let of_c = owner.warnings(0, false, &["c"]);
+    assert_eq!(of_c, []);
+}
+
+#[test]
 fn what_is_known_to_break() {
     let owner = Checked::new(
         "\

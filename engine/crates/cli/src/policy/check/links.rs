@@ -71,7 +71,7 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
 }
 
 /// Whether two columns of a link have ciphertexts under one key.
-fn share(a: &CheckedColumn, b: &CheckedColumn) -> bool {
+pub(super) fn share(a: &CheckedColumn, b: &CheckedColumn) -> bool {
     COMPARABLE.into_iter().any(|form| a.has(form) && b.has(form))
 }
 

@@ -148,7 +148,7 @@ pub(super) fn json(policy: &Policy, tables: &[CheckedTable], warnings: &[Warning
         .map(|warning| {
             json!({
                 "id": warning.kind.id, "place": warning.place, "what": warning.what,
-                "why": warning.kind.why, "mend": warning.kind.mend,
+                "why": warning.kind.why, "mend": warning.kind.mend, "details": warning.details,
             })
         })
         .collect();

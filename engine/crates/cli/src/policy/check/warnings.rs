@@ -1,6 +1,9 @@
 //! What is known to break, one function for each kind.
 
+use std::collections::BTreeMap;
+
 use coffer_keys::{Policy, Protection};
+use serde_json::{Value, json};
 
 use super::{
     CheckedColumn, CheckedTable, OTHERS, links, shows,
@@ -24,6 +27,8 @@ pub(super) struct Warning {
     /// "table.column", a table, or nothing: the policy.
     pub(super) place: String,
     pub(super) what: String,
+    /// The same for programs, where there is more than one thing to name.
+    pub(super) details: Value,
 }
 
 static FEW_VALUES: Kind = Kind {
@@ -73,6 +78,13 @@ static LINK_SPREADS: Kind = Kind {
     mend: "the same protections for all columns of the link, or no link",
 };
 
+static LINK_RIGHTS: Kind = Kind {
+    id: "link-rights",
+    why: "columns of a link share a key, and a ciphertext does not say of which column it is: who may read one of them and has \
+          ciphertexts of another (from the files, say) gets them opened, as if they were of the one",
+    mend: "give the role all columns of the link, or none; or take the link away",
+};
+
 static NOT_OPENABLE: Kind = Kind {
     id: "not-openable",
     why: "only the first bytes of a text are in its order, so nobody can open the column; coffer encrypt refuses it",
@@ -99,7 +111,7 @@ static POLICY_CHANGED: Kind = Kind {
     mend: "make the table anew, or let the policy say what is stored",
 };
 
-pub(super) static ALL: [&Kind; 11] = [
+pub(super) static ALL: [&Kind; 12] = [
     &FEW_VALUES,
     &DENSE_ORDER,
     &ROW_ORDER,
@@ -107,6 +119,7 @@ pub(super) static ALL: [&Kind; 11] = [
     &LINK_ALONE,
     &LINK_UNLIKE,
     &LINK_SPREADS,
+    &LINK_RIGHTS,
     &NOT_OPENABLE,
     &ASHE_ROWS,
     &HOST_RESULTS,
@@ -142,6 +155,7 @@ pub(super) fn find(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn F
             kind: &HOST_RESULTS,
             place: String::new(),
             what: "answers of engines that proved nothing are accepted".to_owned(),
+            details: Value::Null,
         });
     }
     for table in reported() {
@@ -149,8 +163,12 @@ pub(super) fn find(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn F
             let place = format!("{}.{}", table.name, column.name);
             let mut say = |kind: &'static Kind, what: Option<String>| {
                 if let Some(what) = what {
-                    let place = place.clone();
-                    found.push(Warning { kind, place, what });
+                    found.push(Warning {
+                        kind,
+                        place: place.clone(),
+                        what,
+                        details: Value::Null,
+                    });
                 }
             };
             say(&POLICY_CHANGED, policy_changed(column));
@@ -174,7 +192,50 @@ pub(super) fn find(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn F
                 kind: &UNLINKED_JOIN,
                 place: names.join(", "),
                 what: "named as if they were joined, and not of one link".to_owned(),
+                details: Value::Null,
             });
+        }
+    }
+    found.extend(link_rights(policy, tables, is_reported));
+    found
+}
+
+/// Roles that may read some columns of a link, and not others that share a key with them.
+fn link_rights(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+    let mut links: BTreeMap<&str, Vec<(&CheckedTable, &CheckedColumn)>> = BTreeMap::new();
+    for table in tables {
+        for column in &table.columns {
+            if let Some(link) = column.rules.link() {
+                links.entry(link).or_default().push((table, column));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (role, rights) in policy.roles() {
+        for (link, members) in &links {
+            let (given, denied): (Vec<_>, Vec<_>) =
+                (members.iter()).partition(|(table, column)| rights.reads(&table.name, &column.name));
+            // Of one link, but under schemes that they do not share, columns have keys of their own.
+            let among = |members: &[&(&CheckedTable, &CheckedColumn)], others: &[&(&CheckedTable, &CheckedColumn)]| {
+                let shares = |column| others.iter().any(|(_, other)| links::share(column, other));
+                let shared = members.iter().filter(|(_, column)| shares(column));
+                shared
+                    .map(|(table, column)| format!("{}.{}", table.name, column.name))
+                    .collect()
+            };
+            let (may, opened): (Vec<String>, Vec<String>) = (among(&given, &denied), among(&denied, &given));
+            if !opened.is_empty() && members.iter().any(|(table, _)| is_reported(&table.name)) {
+                found.push(Warning {
+                    kind: &LINK_RIGHTS,
+                    place: format!("roles.{role}"),
+                    what: format!(
+                        "of the link \"{link}\" it may read {}, which opens {} too",
+                        may.join(", "),
+                        opened.join(", ")
+                    ),
+                    details: json!({ "role": role, "link": link, "columns": may, "opens": opened }),
+                });
+            }
         }
     }
     found

@@ -46,7 +46,7 @@ engine: | tools
 	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing (TPM evidence only)"; fi
 
 $(JAR): $(JAR_SOURCES) | tools
-	mvn -q -B -f spark/pom.xml package
+	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
 
 $(VENV)/.ready: python/requirements.txt | tools

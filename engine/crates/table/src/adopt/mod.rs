@@ -42,7 +42,9 @@ impl Adoption {
             return Err(AdoptError::Known.into());
         }
         let rules = rules(policy, table.name);
+        // One with an id is another table, and said to be that when this one begins.
         if let Some(path) = rules.path()
+            && rules.id().is_none()
             && fs::canonicalize(path).ok().as_deref() != Some(&*self.folder)
         {
             return Err(AdoptError::Path {

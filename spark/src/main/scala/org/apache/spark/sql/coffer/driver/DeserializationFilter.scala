@@ -44,12 +44,12 @@ final class DeserializationFilter private (local: Boolean, extra: Seq[String], l
   }
 
   private[driver] def allowedName(name: String): Boolean =
-    !denied.exists(name.startsWith) && (
-      inPackage.exists(p => name.startsWith(p) && name.indexOf('.', p.length) < 0) ||
-        prefixes.exists(name.startsWith) || exact(name) ||
-        exceptionPackages.exists(name.startsWith) && (name.endsWith("Exception") || name.endsWith("Error")) ||
-        local && localPrefixes.exists(name.startsWith) ||
-        extra.exists(name.startsWith))
+    local && localPrefixes.exists(name.startsWith) ||
+      !denied.exists(name.startsWith) && (
+        inPackage.exists(p => name.startsWith(p) && name.indexOf('.', p.length) < 0) ||
+          prefixes.exists(name.startsWith) || exact(name) ||
+          exceptionPackages.exists(name.startsWith) && (name.endsWith("Exception") || name.endsWith("Error")) ||
+          extra.exists(name.startsWith))
 }
 
 /**
@@ -93,7 +93,7 @@ object DeserializationFilter extends Logging {
   // read back here.
   private val localPrefixes =
     Seq("java.lang.invoke.SerializedLambda", "$line", "org.apache.spark.SerializableWritable", "org.apache.hadoop.",
-      "org.apache.parquet.")
+      "org.apache.parquet.", "com.univocity.parsers.csv.")
 
   @volatile private var installed: Option[DeserializationFilter] = None
 

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.coffer.driver.DeserializationFilter
 import org.apache.spark.sql.coffer.fake.FakeSession
 
 /** Of which places the client engine is asked before something plain is made there. Whether they are in a zone it alone knows. */
@@ -52,6 +53,17 @@ class PlainInZonesSuite extends AnyFunSuite with FakeSession {
     assert(static == Set(at("parted"), at("elsewhere2")))
     val dynamic = asked(spark.sql("INSERT INTO parted VALUES (7, 3, 1)"))
     assert(dynamic == Set(at("parted"), at("elsewhere1"), at("elsewhere2")))
+  }
+
+  test("outside of zones every format of Spark's is written by a local master, whose tasks the filter sees") {
+    DeserializationFilter.install(spark.sparkContext.getConf)
+    for (format <- Seq("parquet", "orc", "json", "csv", "xml")) {
+      val writer = one.write.format(format).option("rowTag", "row")
+      assert(asked(writer.save(at(s"as_$format"))) == Set(at(s"as_$format")), format)
+      assert(spark.read.format(format).option("rowTag", "row").load(at(s"as_$format")).count() == 1, format)
+    }
+    asked(spark.range(1).selectExpr("'x' AS value").write.text(at("as_text")))
+    assert(spark.read.text(at("as_text")).count() == 1)
   }
 
   test("what a command without a plain table makes is not asked about") {

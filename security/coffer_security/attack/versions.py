@@ -41,8 +41,9 @@ class Ledger:
         self.folder = arena.folder / "warehouse" / "ledger"
         self._copies = arena.folder / "ledger"
         self._copies.mkdir()
-        register = arena.owner.home / "register.coffer"
-        aside = self._copies / "register"
+        # Which of them knows more than the other is found out, so both are set back.
+        home = [arena.owner.home / "register.coffer", arena.owner.home / "audit" / "log"]
+        aside = [self._copies / path.name for path in home]
         rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="
 
         def run(sql: str) -> Answer:
@@ -52,11 +53,13 @@ class Ledger:
         self._keep("1")
         run(f"INSERT INTO ledger {rows} 2")
         self._keep("2")
-        shutil.copy(register, aside)
+        for path, copy in zip(home, aside, strict=True):
+            shutil.copy(path, copy)
         run(f"INSERT INTO ledger {rows} 4")
         self._keep("fork")
         # What the owner would have, had the home been set back: the harness makes the fork so, a host never could.
-        shutil.copy(aside, register)
+        for path, copy in zip(home, aside, strict=True):
+            shutil.copy(copy, path)
         ground.put_back(self.copy("2"), self.folder)
         run(f"INSERT INTO ledger {rows} 3")
         self._keep("3")

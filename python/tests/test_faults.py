@@ -98,7 +98,7 @@ def within(seconds: float, action: Callable[[], Any]) -> Any:
     return outcome["value"]
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"

@@ -116,8 +116,11 @@ pub struct FileKeys {
     /// By the master's name: what wraps.
     wrapping: Mutex<HashMap<String, Envelope>>,
     /// By the master's name and the envelope's bytes: what was opened.
-    opened: Mutex<HashMap<(String, Vec<u8>), Envelope>>,
+    opened: Mutex<HashMap<EnvelopeName, Envelope>>,
 }
+
+type EnvelopeName = (String, Vec<u8>);
+type Found = Option<(EnvelopeName, Envelope)>;
 
 #[derive(Clone)]
 struct Envelope {
@@ -183,11 +186,15 @@ impl FileKeys {
         }
         let bytes = BASE64.decode(wrapped).map_err(|_| not_ours())?;
         let (id, envelope, blob) = parse(&bytes).map_err(|_| not_ours())?;
-        let root = self.root(master, id, envelope)?;
+        let (root, found) = self.root(master, id, envelope)?;
         let altered = |_| FileKeyError::Altered {
             master: master.to_owned(),
         };
         let key = open_blob(&root, LABEL, &[id.as_bytes(), master.as_bytes()], blob).map_err(altered)?;
+        // Only now is the name authentic: a host could give one envelope as many names as it likes, and all would be kept.
+        if let Some((name, envelope)) = found {
+            lock(&self.opened).insert(name, envelope);
+        }
         Ok(Zeroizing::new(key))
     }
 
@@ -234,14 +241,15 @@ impl FileKeys {
         newest().unwrap_or(false)
     }
 
-    fn root(&self, master: &str, id: ParquetKeyId, wrapped: &[u8]) -> Result<DerivationKey, FileKeyError> {
-        let name = (master.to_owned(), [id.as_bytes(), wrapped].concat());
+    /// What opens the keys of an envelope, and, if it was not held, what is to be held.
+    fn root(&self, master: &str, id: ParquetKeyId, wrapped: &[u8]) -> Result<(DerivationKey, Found), FileKeyError> {
+        let name: EnvelopeName = (master.to_owned(), [id.as_bytes(), wrapped].concat());
         let mut opened = lock(&self.opened);
         if let Some(envelope) = opened.get(&name) {
             let open = self.vault.check_by_keyring(&envelope.context(), &envelope.wrapped);
             let root = envelope.root.clone();
             return match open {
-                Ok(()) => Ok(root),
+                Ok(()) => Ok((root, None)),
                 Err(error) => {
                     opened.remove(&name);
                     Err(error.into())
@@ -255,9 +263,7 @@ impl FileKeys {
         };
         let secret = self.vault.unwrap_parquet(id, &wrapped)?;
         let envelope = Envelope::new(id, wrapped, &secret);
-        let root = envelope.root.clone();
-        lock(&self.opened).insert(name, envelope);
-        Ok(root)
+        Ok((envelope.root.clone(), Some((name, envelope))))
     }
 }
 
@@ -349,6 +355,21 @@ mod tests {
             *FileKeys::new(vault.clone()).unwrap("main", &wrapped).unwrap(),
             vec![7; 16]
         );
+    }
+
+    #[test]
+    fn an_envelope_under_made_up_names_is_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = vault(&folder, "a");
+        let wrapped = FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap();
+        let keys = FileKeys::new(vault);
+        for number in 0..10 {
+            let opened = keys.unwrap(&format!("name{number}"), &wrapped);
+            assert!(matches!(opened, Err(FileKeyError::Altered { .. })));
+        }
+        assert!(lock(&keys.opened).is_empty());
+        keys.unwrap("main", &wrapped).unwrap();
+        assert_eq!(lock(&keys.opened).len(), 1);
     }
 
     #[test]

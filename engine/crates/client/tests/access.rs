@@ -7,16 +7,16 @@ use std::{path::PathBuf, sync::Arc};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use coffer_keys::Keyring;
 use coffer_proto::{
-    plan::{Field, Fragment, Node, Reveal, Schema, node::Op, reveal},
+    plan::{Field, Schema},
     wire::{
         BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
         PublishWrite, ReadChecked, RunAtHome, StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun,
-        WritePublished, begin_write::Mode, run_at_home,
+        WritePublished, begin_write::Mode,
     },
 };
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, row_groups, scan_stage},
+    query::{Query, opening, row_groups, scan_stage},
 };
 use prost::Message;
 
@@ -138,31 +138,7 @@ impl Tables {
     /// Asks the client engine to open a stored column over no rows: what it says of the keys.
     async fn reveal(&mut self, stored: &StoredColumn) -> Result<(), Problem> {
         let query = Query::begin(&mut self.client).await;
-        let input = ir::schema(&[("c", stored.r#type.unwrap())]);
-        let output = ir::schema(&[("v", ir::long())]);
-        let opened = reveal::Opened {
-            name: "v".to_owned(),
-            r#type: Some(ir::long()),
-            nullable: true,
-            kind: reveal::Kind::Value.into(),
-            handle: self.people.handle,
-            stored: stored.name.clone(),
-            ..reveal::Opened::default()
-        };
-        let node = Node {
-            id: 1,
-            op: Some(Op::Reveal(Box::new(Reveal {
-                child: Some(Box::new(ir::input(input))),
-                columns: vec![opened],
-            }))),
-        };
-        let fragment: Fragment = ir::to_result(node, output);
-        let request = RunAtHome {
-            session: query.session.clone(),
-            fragment: fragment.encode_to_vec().into(),
-            inputs: vec![run_at_home::HomeInput { input_id: 0, kept: 0 }],
-            ..RunAtHome::default()
-        };
+        let request = opening(&query.session, self.people.handle, stored);
         self.at_home(request).await
     }
 

@@ -8,15 +8,12 @@ use arrow::array::{ArrayRef, Int64Array};
 use coffer_audit::{AuditLog, Outcome, Record};
 use coffer_keys::Keyring;
 use coffer_proto::{
-    plan::{Field, Node, Reveal, Schema, node::Op, reveal},
-    wire::{
-        ClientMessage, NewSession, OpenTable, Problem, RunAtHome, SealStage, SealedStage, Session, StoredColumn,
-        TableInfo, run_at_home::HomeInput,
-    },
+    plan::{Field, Schema},
+    wire::{ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo},
 };
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, Stage, row_groups, scan_stage},
+    query::{Query, Stage, opening, row_groups, scan_stage},
 };
 
 const POLICY: &str = r#"
@@ -42,33 +39,6 @@ struct Asked {
 fn make_stored(site: &Site) -> PathBuf {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
     site.table("s", "x BIGINT, y BIGINT", vec![vec![Arc::clone(&numbers), numbers]])
-}
-
-/// The opening of a stored column, over no rows.
-fn opening(session: &bytes::Bytes, handle: u32, stored: &StoredColumn) -> RunAtHome {
-    let output = ir::schema(&[("v", ir::long())]);
-    let opened = reveal::Opened {
-        name: "v".to_owned(),
-        r#type: Some(ir::long()),
-        nullable: true,
-        kind: reveal::Kind::Value.into(),
-        handle,
-        stored: stored.name.clone(),
-        ..reveal::Opened::default()
-    };
-    let node = Node {
-        id: 1,
-        op: Some(Op::Reveal(Box::new(Reveal {
-            child: Some(Box::new(ir::input(ir::schema(&[("c", stored.r#type.unwrap())])))),
-            columns: vec![opened],
-        }))),
-    };
-    RunAtHome {
-        session: session.clone(),
-        fragment: prost::Message::encode_to_vec(&ir::to_result(node, output)).into(),
-        inputs: vec![HomeInput { input_id: 0, kept: 0 }],
-        ..RunAtHome::default()
-    }
 }
 
 fn make(site: &Site) -> PathBuf {

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use coffer_proto::{
-    plan::Fragment,
+    plan::{Fragment, Node, Reveal, node::Op, reveal},
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,
-        OpenResult, Problem, SealStage, SealedStage, Session, StageInput, Start, TableScan, TaskResult, TaskSpec,
+        OpenResult, Problem, RunAtHome, SealStage, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
+        TaskResult, TaskSpec,
+        run_at_home::HomeInput,
         task_spec::{Rectangle, Slice},
     },
 };
 use prost::Message;
 
-use super::{Client, Ended, Engine, Output};
+use super::{Client, Ended, Engine, Output, ir};
 
 pub struct Query {
     pub session: Bytes,
@@ -176,6 +178,33 @@ pub fn leaf_stage(stage: u32, fragment: &Fragment, tasks: usize) -> SealStage {
         fragment: fragment.encode_to_vec().into(),
         tasks: vec![TaskSpec::default(); tasks],
         ..SealStage::default()
+    }
+}
+
+/// The opening of a stored column, over no rows.
+pub fn opening(session: &Bytes, handle: u32, stored: &StoredColumn) -> RunAtHome {
+    let output = ir::schema(&[("v", ir::long())]);
+    let opened = reveal::Opened {
+        name: "v".to_owned(),
+        r#type: Some(ir::long()),
+        nullable: true,
+        kind: reveal::Kind::Value.into(),
+        handle,
+        stored: stored.name.clone(),
+        ..reveal::Opened::default()
+    };
+    let node = Node {
+        id: 1,
+        op: Some(Op::Reveal(Box::new(Reveal {
+            child: Some(Box::new(ir::input(ir::schema(&[("c", stored.r#type.unwrap())])))),
+            columns: vec![opened],
+        }))),
+    };
+    RunAtHome {
+        session: session.clone(),
+        fragment: ir::to_result(node, output).encode_to_vec().into(),
+        inputs: vec![HomeInput { input_id: 0, kept: 0 }],
+        ..RunAtHome::default()
     }
 }
 

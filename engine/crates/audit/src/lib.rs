@@ -24,9 +24,11 @@ mod error;
 mod line;
 mod log;
 mod record;
+mod seldom;
 mod verify;
 
 pub use error::{AuditError, Flaw};
 pub use log::{AuditLog, instant};
 pub use record::{EngineUse, Event, Outcome, Query, Record, TableUse, Who};
+pub use seldom::Seldom;
 pub use verify::{Records, Report};

@@ -17,9 +17,9 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use coffer_audit::{Event, Outcome, TableUse};
+use coffer_audit::{Event, Seldom, TableUse};
 use coffer_keys::{KekId, Vault};
-use coffer_table::{Error as TableError, Kms, Register};
+use coffer_table::{Digest, Error as TableError, Kms, Register};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -136,25 +136,31 @@ fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Ze
         Asked::Wrap(_) => "kms wrap",
         Asked::Unwrap(_) => "kms unwrap",
     };
-    log.granted(action, master)
-        .map_err(|failure| (failure.to_string(), None))?;
+    let unrecorded = |failure: Failure| (failure.to_string(), None);
+    log.asked(action, master).map_err(unrecorded)?;
     let answer = match asked {
         Asked::Wrap(key) => kms
             .wrap(master, &key)
             .map(|wrapped| text(&json!({ "wrapped": wrapped }))),
         Asked::Unwrap(wrapped) => kms.unwrap(master, &wrapped).map(|key| key_text(&key)),
     };
-    answer.map_err(|error| {
-        log.refused(action, master, &error);
-        (error.to_string(), error.hint())
-    })
+    match answer {
+        Ok(text) => log.granted(action, master).map(|()| text).map_err(unrecorded),
+        Err(error) => {
+            log.refused(action, master, &error);
+            Err((error.to_string(), error.hint()))
+        }
+    }
 }
 
-/// The audit log has each name that is used, before it is used, and each that was refused: once for each direction and run.
+/// The audit log has each name that is used: a master's before it is asked for anything, a column KEK's before a key goes out; once for each
+/// direction and run. Of what is refused it has as much as a host that makes up names cannot turn into a flood.
 struct Log<'a> {
     site: &'a Site,
     vault: &'a Vault,
-    noted: HashSet<(Outcome, &'static str, String)>,
+    /// Only names that there are.
+    granted: HashSet<(&'static str, String)>,
+    refused: Seldom<(&'static str, Digest)>,
 }
 
 impl<'a> Log<'a> {
@@ -162,28 +168,41 @@ impl<'a> Log<'a> {
         Self {
             site,
             vault,
-            noted: HashSet::new(),
+            granted: HashSet::new(),
+            refused: Seldom::default(),
         }
+    }
+
+    /// Before a master does something. Of a name that is no master's nothing is known yet.
+    fn asked(&mut self, action: &'static str, master: &str) -> Result<(), Failure> {
+        if self.vault.is_outside(master) || self.vault.keyring().has_master(master)? {
+            self.granted(action, master)?;
+        }
+        Ok(())
     }
 
     /// What the log cannot have goes no further.
     fn granted(&mut self, action: &'static str, master: &str) -> Result<(), Failure> {
-        self.note(action, master, Event::granted(action))
+        let name = (action, master.to_owned());
+        if !self.granted.contains(&name) {
+            self.note(master, Event::granted(action))?;
+            self.granted.insert(name);
+        }
+        Ok(())
     }
 
     /// A refusal stays one if it cannot be logged.
     fn refused(&mut self, action: &'static str, master: &str, error: &TableError) {
         let event = Event::refused(action, code(error), error.to_string());
-        if let Err(failure) = self.note(action, master, event) {
+        let Some(event) = self.refused.record((action, Digest::of(master.as_bytes())), event) else {
+            return;
+        };
+        if let Err(failure) = self.note(master, event) {
             eprintln!("warning: a refusal is not in the audit log: {failure}");
         }
     }
 
-    fn note(&mut self, action: &'static str, master: &str, mut event: Event) -> Result<(), Failure> {
-        let name = (event.outcome, action, master.to_owned());
-        if self.noted.contains(&name) {
-            return Ok(());
-        }
+    fn note(&self, master: &str, mut event: Event) -> Result<(), Failure> {
         match master.parse::<KekId>() {
             Ok(id) => {
                 let known = Register::of(&self.site.home()?, self.vault.keyring()).by_id(id.table())?;
@@ -196,9 +215,7 @@ impl<'a> Log<'a> {
             }
             Err(_) => event = event.detail("master", master),
         }
-        audit::note(self.site, self.vault.keyring(), event)?;
-        self.noted.insert(name);
-        Ok(())
+        audit::note(self.site, self.vault.keyring(), event)
     }
 }
 

@@ -8,12 +8,12 @@
 //! What it does not do: bound the memory and time that a listed user takes.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use coffer_audit::{Event, Who};
+use coffer_audit::{Event, Seldom, Who};
 use coffer_engine::wire::Message;
 use coffer_keys::{Home, Passphrase};
 use coffer_proto::wire::{ClientMessage, Hello};
@@ -29,10 +29,6 @@ const MAX_NAME: usize = 256;
 
 /// Connections of one account at a time; a driver has one for each request that is under way.
 const CONNECTIONS: usize = 256;
-/// Refusals of one account are recorded so often at most: each record is a wait for the disk.
-const RECORDED: Duration = Duration::from_secs(60);
-/// Accounts whose refusals are counted each for itself; one person may have many (subordinate ones).
-const COUNTED: usize = 1024;
 
 /// The owner's side of many applications.
 pub struct KeyService {
@@ -41,7 +37,8 @@ pub struct KeyService {
     applications: Mutex<HashMap<Place, Held>>,
     /// Connections by account.
     guests: Mutex<HashMap<u32, usize>>,
-    refusals: Mutex<Refusals>,
+    /// By account; one person may have many (subordinate ones).
+    refusals: Mutex<Seldom<u32>>,
 }
 
 /// A connection of a user's account.
@@ -59,31 +56,6 @@ impl Drop for Guest {
             if *count == 0 {
                 guests.remove(&self.peer.uid);
             }
-        }
-    }
-}
-
-/// By account: when a refusal was recorded last, and how many were not since.
-#[derive(Default)]
-struct Refusals(HashMap<u32, (Instant, u64)>);
-
-impl Refusals {
-    /// How many refusals of an account the log lacks, if this one is to be recorded.
-    fn note(&mut self, uid: u32, now: Instant) -> Option<u64> {
-        let recent = |at: Instant| now.saturating_duration_since(at) < RECORDED;
-        self.0.retain(|_, (at, missing)| *missing > 0 || recent(*at));
-        let counted = self.0.contains_key(&uid) || self.0.len() < COUNTED;
-        match self.0.entry(if counted { uid } else { u32::MAX }) {
-            Entry::Vacant(new) => {
-                new.insert((now, 0));
-                Some(0)
-            }
-            Entry::Occupied(mut held) if recent(held.get().0) => {
-                let missing = &mut held.get_mut().1;
-                *missing = missing.saturating_add(1);
-                None
-            }
-            Entry::Occupied(mut held) => Some(held.insert((now, 0)).1),
         }
     }
 }
@@ -206,7 +178,8 @@ impl KeyService {
     }
 
     fn refused(&self, uid: u32, error: &ClientError) {
-        let Some(missing) = self.refusals.lock().note(uid, Instant::now()) else {
+        let event = Event::refused("connect", error.code(), error.in_owners_log());
+        let Some(event) = self.refusals.lock().record(uid, event) else {
             return;
         };
         let who = Who {
@@ -214,10 +187,6 @@ impl KeyService {
             uid,
             application: String::new(),
         };
-        let mut event = Event::refused("connect", error.code(), error.in_owners_log());
-        if missing > 0 {
-            event = event.detail("unrecorded_before", missing.to_string());
-        }
         if let Err(failed) = self.front.audit.append(&who, event) {
             tracing::error!(error = %failed, "a refusal is not in the audit log");
         }
@@ -284,23 +253,6 @@ mod tests {
         assert_eq!(code(keys.enter(Some(ANN))), "too_many_connections");
         drop((guests, other));
         assert!(keys.guests.lock().is_empty());
-    }
-
-    #[test]
-    fn refusals_of_one_account_are_recorded_once_in_a_while_and_all_are_counted() {
-        let (mut refusals, start) = (Refusals::default(), Instant::now());
-        assert_eq!(refusals.note(7, start), Some(0));
-        assert_eq!(refusals.note(7, start), None);
-        assert_eq!(refusals.note(7, start + RECORDED / 2), None);
-        assert_eq!(refusals.note(8, start), Some(0), "another account");
-        assert_eq!(refusals.note(7, start + RECORDED), Some(2));
-        assert_eq!(refusals.note(7, start + RECORDED * 3), Some(0));
-        // So many accounts have no record each.
-        for uid in 100..=u32::try_from(COUNTED).unwrap() * 2 {
-            refusals.note(uid, start + RECORDED * 3);
-        }
-        assert_eq!(refusals.0.len(), COUNTED + 1);
-        assert_eq!(refusals.note(9_999_999, start + RECORDED * 3), None);
     }
 
     #[test]

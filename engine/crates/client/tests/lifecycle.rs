@@ -12,8 +12,8 @@ use coffer_proto::{
     },
 };
 use harness::{
-    APPLICATION, Client, Engine, Site, ir,
-    query::{Query, feed, leaf_stage, reduce_stage},
+    APPLICATION, Client, Engine, Output, Site, ir,
+    query::{Query, Stage, feed, leaf_stage, reduce_stage},
 };
 use prost::Message;
 
@@ -27,6 +27,18 @@ async fn site_and_engine() -> (Site, Client, Engine) {
     let mut engine = site.engine("engine", 256 << 20).await;
     engine.admit(&mut client).await.unwrap();
     (site, client, engine)
+}
+
+/// A query whose second stage waits for what its first one, whose outputs these are, made.
+async fn waiting_stage(client: &mut Client, engine: &mut Engine) -> (Query, Vec<Output>, Stage) {
+    let query = Query::begin(client).await;
+    let spread = ir::to_round_robin(ir::values(pairs(), vec![]), pairs(), 1);
+    let stage = query.seal(client, leaf_stage(1, &spread, 1)).await.unwrap();
+    let outputs = query.run(client, engine, &stage, &[]).await;
+    query.accept(client, 1, &outputs).await.unwrap();
+    let all = ir::to_result(ir::input(pairs()), pairs());
+    let stage = query.seal(client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    (query, outputs, stage)
 }
 
 /// Waits until no task runs. Fails, rather than hangs, if that never comes.
@@ -53,13 +65,7 @@ fn endless() -> Node {
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_the_connection_cancels_a_task_that_waits_for_input() {
     let (_site, mut client, mut engine) = site_and_engine().await;
-    let query = Query::begin(&mut client).await;
-    let spread = ir::to_round_robin(ir::values(pairs(), vec![]), pairs(), 1);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
-    query.accept(&mut client, 1, &outputs).await.unwrap();
-    let all = ir::to_result(ir::input(pairs()), pairs());
-    let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    let (query, _, stage) = waiting_stage(&mut client, &mut engine).await;
     // DONE is said a moment before a task is over.
     idle(&engine).await;
     let mut other = engine.again().await;
@@ -97,13 +103,7 @@ async fn closing_the_connection_cancels_a_task_that_computes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
     let (_site, mut client, mut engine) = site_and_engine().await;
-    let query = Query::begin(&mut client).await;
-    let spread = ir::to_round_robin(ir::values(pairs(), vec![]), pairs(), 1);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
-    query.accept(&mut client, 1, &outputs).await.unwrap();
-    let all = ir::to_result(ir::input(pairs()), pairs());
-    let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    let (query, outputs, stage) = waiting_stage(&mut client, &mut engine).await;
 
     // DONE is said a moment before a task is over.
     idle(&engine).await;
@@ -130,13 +130,7 @@ async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draining_engine_ends_its_tasks_and_takes_no_more() {
     let (_site, mut client, mut engine) = site_and_engine().await;
-    let query = Query::begin(&mut client).await;
-    let spread = ir::to_round_robin(ir::values(pairs(), vec![]), pairs(), 1);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
-    query.accept(&mut client, 1, &outputs).await.unwrap();
-    let all = ir::to_result(ir::input(pairs()), pairs());
-    let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    let (query, outputs, stage) = waiting_stage(&mut client, &mut engine).await;
     let start = query.start(&stage, 0, &engine);
 
     let mut busy = engine.again().await;

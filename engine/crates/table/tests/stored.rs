@@ -1,6 +1,8 @@
 //! Tables whose columns are stored under other protections than `tee`: written, opened, read; and what a host, or a wrong
 //! policy, could make of them.
 
+mod owner;
+
 use std::{
     fs,
     os::unix::fs::FileExt,
@@ -10,11 +12,12 @@ use std::{
 
 use arrow::array::*;
 use bytes::Bytes;
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
+use coffer_keys::{KekSet, Policy};
 use coffer_table::{
-    Change, Error, FileReader, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, Target,
-    VerifiedManifest, WriteOptions, footer, open_table, parse_ddl, verify,
+    Change, Error, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, VerifiedManifest, WriteOptions,
+    footer, parse_ddl, verify,
 };
+use owner::{Owner, read};
 use parquet::arrow::{ProjectionMask, arrow_reader::*};
 
 const POLICY: &str = r#"
@@ -33,47 +36,10 @@ id = { protection = "det", link = "id" }
 "#;
 const DDL: &str = "id BIGINT, age INT, price DECIMAL(12,2), name STRING, open DATE, secret DOUBLE";
 
-struct Owner {
-    _folder: tempfile::TempDir,
-    root: PathBuf,
-    home: Home,
-    vault: Vault,
-    policy: Policy,
-}
-
 impl Owner {
-    fn new(policy: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = Policy::parse(policy, &home.policy()).unwrap();
-        Self {
-            _folder: folder,
-            root,
-            home,
-            vault,
-            policy,
-        }
-    }
-
-    fn begin(&self, name: &str, ddl: &str) -> Result<TableWrite, Error> {
-        let new = NewColumns {
-            columns: parse_ddl(ddl).unwrap(),
-            ..NewColumns::default()
-        };
-        let folder = self.root.join(name);
-        TableWrite::create(&self.home, &self.vault, &self.policy, name, &folder, new)
-    }
-
-    fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
-    }
-
     /// Table `t`: two files, one with three row groups.
     fn table(&self) -> VerifiedManifest {
-        let write = self.begin("t", DDL).unwrap();
+        let write = self.create("t", DDL, &[]).unwrap();
         let writer = write.writer(WriteOptions::default()).unwrap();
         let mut first = writer.file().unwrap();
         for from in [0, 100, 200] {
@@ -107,16 +73,6 @@ fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
     ];
     let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
     RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
-}
-
-fn read(table: &VerifiedManifest) -> Result<RecordBatch, Error> {
-    let mut batches = Vec::new();
-    for pin in &table.manifest().files {
-        for batch in FileReader::open(table, pin)? {
-            batches.push(batch?);
-        }
-    }
-    Ok(arrow::compute::concat_batches(&Arc::new(table.manifest().schema()), &batches).unwrap())
 }
 
 fn stored<'a>(table: &'a VerifiedManifest, column: &str, form: Form) -> &'a StoredColumn {
@@ -162,7 +118,7 @@ fn every_protection_comes_back() {
         owner.open("t").unwrap()
     };
     let whole = read(&table).unwrap();
-    let twin = owner.begin("twin", DDL).unwrap();
+    let twin = owner.create("twin", DDL, &[]).unwrap();
     let wanted = rows(&twin, 0, 350);
     assert_eq!(whole.columns(), wanted.columns());
     let report = verify::verify(&table, true, |_| ()).unwrap();
@@ -266,7 +222,7 @@ fn statistics_show_order_where_order_shows_and_nothing_else() {
 fn links_make_equal_values_of_two_tables_equal() {
     let owner = Owner::new(POLICY);
     let t = owner.table();
-    let write = owner.begin("u", "id BIGINT").unwrap();
+    let write = owner.create("u", "id BIGINT", &[]).unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     let ids: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 2]));
@@ -404,7 +360,7 @@ fn a_chunk_altered_or_swapped_is_found() {
 #[test]
 fn digests_and_values_that_do_not_agree_are_found() {
     let owner = Owner::new(POLICY);
-    let write = owner.begin("t", DDL).unwrap();
+    let write = owner.create("t", DDL, &[]).unwrap();
     let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
     file.write(&rows(&write, 0, 50)).unwrap();
     let pin = file.finish().unwrap().pin;
@@ -417,7 +373,7 @@ fn digests_and_values_that_do_not_agree_are_found() {
 
     // Pinned, but another value: the last of the sums' column, whose chunk is not packed.
     let owner = Owner::new(POLICY);
-    let write = owner.begin("t", DDL).unwrap();
+    let write = owner.create("t", DDL, &[]).unwrap();
     let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
     file.write(&rows(&write, 0, 50)).unwrap();
     let mut pin = file.finish().unwrap().pin;
@@ -476,7 +432,7 @@ fn a_footer_in_clear_is_the_pinned_one_or_none() {
 #[test]
 fn a_manifest_without_a_digest_is_none() {
     let owner = Owner::new(POLICY);
-    let write = owner.begin("t", DDL).unwrap();
+    let write = owner.create("t", DDL, &[]).unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     file.write(&rows(&write, 0, 10)).unwrap();
@@ -515,7 +471,7 @@ fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
             continue;
         };
         let owner = Owner::new(&text);
-        let refused = owner.begin("t", ddl).err().unwrap();
+        let refused = owner.create("t", ddl, &[]).err().unwrap();
         assert!(refused.to_string().contains(wanted), "{text}: {refused}");
         assert!(refused.hint().is_some());
         assert!(!owner.root.join("t").exists());
@@ -538,13 +494,13 @@ fn values_outside_their_domain_and_rows_too_many_are_refused() {
         let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
         RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), vec![array]).unwrap()
     };
-    let write = owner.begin("t", "a INT").unwrap();
+    let write = owner.create("t", "a INT", &[]).unwrap();
     let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
     file.write(&batch(&write, vec![0, 10])).unwrap();
     let refused = file.finish().err().unwrap();
     assert!(refused.to_string().contains("above the column's domain"), "{refused}");
 
-    let write = owner.begin("s", "a INT").unwrap();
+    let write = owner.create("s", "a INT", &[]).unwrap();
     let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
     file.write(&batch(&write, vec![0, 1, 2])).unwrap();
     let pin = file.finish().unwrap().pin;

@@ -1,5 +1,7 @@
 //! Whole tables: written, published, opened, read; and every way in which a host could change one.
 
+mod owner;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -7,52 +9,19 @@ use std::{
 };
 
 use arrow::{array::*, datatypes::Schema};
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
+use coffer_keys::KekSet;
 use coffer_table::{
-    Error, FileReader, Manifest, NewColumns, SparkType, TableWrite, Target, VerifiedManifest, WriteOptions, clean,
-    convert, footer, manifest_name, open_table, parse_ddl, verify,
+    Error, Manifest, NewColumns, SparkType, TableWrite, Target, VerifiedManifest, WriteOptions, clean, convert, footer,
+    manifest_name, open_table, parse_ddl, verify,
 };
+use owner::{Owner, read};
 
-struct Owner {
-    _folder: tempfile::TempDir,
-    root: PathBuf,
-    home: Home,
-    vault: Vault,
-    policy: Policy,
-}
+const POLICY: &str = "[defaults]\nprotection = \"tee\"\nmaster = \"main\"\n";
 
 impl Owner {
-    fn new() -> Self {
-        Self::with_policy("[defaults]\nprotection = \"tee\"\nmaster = \"main\"\n")
-    }
-
-    fn with_policy(text: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = Policy::parse(text, &home.policy()).unwrap();
-        Self {
-            _folder: folder,
-            root,
-            home,
-            vault,
-            policy,
-        }
-    }
-
-    fn begin(&self, name: &str, ddl: &str) -> Result<TableWrite, Error> {
-        let new = NewColumns {
-            columns: parse_ddl(ddl).unwrap(),
-            ..NewColumns::default()
-        };
-        TableWrite::create(&self.home, &self.vault, &self.policy, name, &self.root.join(name), new)
-    }
-
     /// A table of one BIGINT column `a`, a file for each list.
     fn numbers(&self, name: &str, files: &[&[i64]]) -> VerifiedManifest {
-        let table = self.begin(name, "a BIGINT").unwrap();
+        let table = self.create(name, "a BIGINT", &[]).unwrap();
         let writer = table.writer(WriteOptions::default()).unwrap();
         let pins = files.iter().map(|values| {
             let mut file = writer.file().unwrap();
@@ -63,10 +32,6 @@ impl Owner {
         });
         let pins = pins.collect();
         table.publish(pins).unwrap()
-    }
-
-    fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 
     fn open_path(&self, path: &Path) -> Result<VerifiedManifest, Error> {
@@ -82,16 +47,6 @@ fn file(table: &VerifiedManifest, at: usize) -> PathBuf {
     table.file_path(&table.manifest().files[at])
 }
 
-fn read(table: &VerifiedManifest) -> Result<RecordBatch, Error> {
-    let mut batches = Vec::new();
-    for pin in &table.manifest().files {
-        for batch in FileReader::open(table, pin)? {
-            batches.push(batch?);
-        }
-    }
-    Ok(arrow::compute::concat_batches(&Arc::new(table.manifest().schema()), &batches).unwrap())
-}
-
 /// The one finding of a check, which must be about a file of the table.
 fn finding(table: &VerifiedManifest, deep: bool) -> Error {
     let mut report = verify::verify(table, deep, |_| ()).unwrap();
@@ -101,11 +56,11 @@ fn finding(table: &VerifiedManifest, deep: bool) -> Error {
 
 #[test]
 fn every_type_comes_back_with_nulls() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     let ddl = "b BOOLEAN, i8 TINYINT, i16 SMALLINT, i32 INT, i64 BIGINT, f FLOAT, d DOUBLE, d9 DECIMAL(9,2), \
                d18 DECIMAL(18,0), d38 DECIMAL(38,10), s STRING, bin BINARY, day DATE, ts TIMESTAMP, ntz TIMESTAMP_NTZ, \
                `odd.näme` STRING";
-    let table = owner.begin("types", ddl).unwrap();
+    let table = owner.create("types", ddl, &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
     let decimal = |values: Vec<Option<i128>>, precision, scale| -> ArrayRef {
         Arc::new(
@@ -151,8 +106,8 @@ fn every_type_comes_back_with_nulls() {
 
 #[test]
 fn files_hold_nothing_in_clear() {
-    let owner = Owner::new();
-    let table = owner.begin("secret", "distinctivename STRING").unwrap();
+    let owner = Owner::new(POLICY);
+    let table = owner.create("secret", "distinctivename STRING", &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
     let column: ArrayRef = Arc::new(StringArray::from(vec!["distinctivevalue"]));
     let mut file = writer.file().unwrap();
@@ -167,10 +122,14 @@ fn files_hold_nothing_in_clear() {
 
 #[test]
 fn empty_table_and_shuffled_rows() {
-    let owner = Owner::new();
-    let empty = owner.begin("empty", "a INT").unwrap().publish(Vec::new()).unwrap();
+    let owner = Owner::new(POLICY);
+    let empty = owner
+        .create("empty", "a INT", &[])
+        .unwrap()
+        .publish(Vec::new())
+        .unwrap();
     assert_eq!(read(&empty).unwrap().num_rows(), 0);
-    let table = owner.begin("mixed", "a INT").unwrap();
+    let table = owner.create("mixed", "a INT", &[]).unwrap();
     let writer = table
         .writer(WriteOptions {
             shuffle_rows: true,
@@ -196,7 +155,7 @@ fn empty_table_and_shuffled_rows() {
 
 #[test]
 fn manifest_any_bit_flipped() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     owner.numbers("t", &[&[1]]);
     let path = owner.manifest("t");
     let good = fs::read(&path).unwrap();
@@ -216,7 +175,7 @@ fn manifest_any_bit_flipped() {
 
 #[test]
 fn manifest_missing_foreign_or_newer() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     owner.numbers("t", &[&[1]]);
     owner.numbers("u", &[&[2]]);
     let (t, u) = (owner.manifest("t"), owner.manifest("u"));
@@ -243,8 +202,8 @@ fn manifest_missing_foreign_or_newer() {
 
 #[test]
 fn manifest_of_an_older_state_is_refused() {
-    let owner = Owner::new();
-    let table = owner.begin("t", "a BIGINT").unwrap();
+    let owner = Owner::new(POLICY);
+    let table = owner.create("t", "a BIGINT", &[]).unwrap();
     let folder = table.folder().to_owned();
     table.abandon().unwrap();
     let old = owner.numbers("t", &[&[1]]);
@@ -260,7 +219,7 @@ fn manifest_of_an_older_state_is_refused() {
 
 #[test]
 fn file_missing_cut_swapped_plain_or_extra() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     let table = owner.numbers("t", &[&[1, 2, 3], &[4, 5, 6]]);
     let (first, second) = (file(&table, 0), file(&table, 1));
     let (a, b) = (fs::read(&first).unwrap(), fs::read(&second).unwrap());
@@ -321,7 +280,7 @@ fn plain_file(length: usize) -> Vec<u8> {
 
 #[test]
 fn pages_changed_are_found_by_the_deep_check() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     let table = owner.numbers("t", &[&[1, 2, 3]]);
     let path = file(&table, 0);
     let good = fs::read(&path).unwrap();
@@ -343,8 +302,8 @@ fn pages_changed_are_found_by_the_deep_check() {
 
 #[test]
 fn footer_opens_with_the_keys_it_needs_only() {
-    let owner = Owner::new();
-    let table = owner.begin("t", "a INT, b INT").unwrap();
+    let owner = Owner::new(POLICY);
+    let table = owner.create("t", "a INT, b INT", &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
     let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![1])), Arc::new(Int32Array::from(vec![2]))];
     let mut file = writer.file().unwrap();
@@ -397,18 +356,18 @@ fn footer_opens_with_the_keys_it_needs_only() {
 
 #[test]
 fn names_folders_and_columns_that_do_not_fit() {
-    let owner = Owner::with_policy("[tables.t.columns]\nmisspelt = \"tee\"\n");
-    let unknown = owner.begin("t", "a INT").err().unwrap();
+    let owner = Owner::new("[tables.t.columns]\nmisspelt = \"tee\"\n");
+    let unknown = owner.create("t", "a INT", &[]).err().unwrap();
     assert!(unknown.to_string().contains("misspelt"), "{unknown}");
     assert!(matches!(
-        owner.begin("v", "a INT, A INT"),
+        owner.create("v", "a INT, A INT", &[]),
         Err(Error::DuplicateColumn(_))
     ));
     owner.numbers("u", &[&[1]]);
-    assert!(matches!(owner.begin("u", "a INT"), Err(Error::NameTaken(_))));
+    assert!(matches!(owner.create("u", "a INT", &[]), Err(Error::NameTaken(_))));
     fs::create_dir(owner.root.join("full")).unwrap();
     fs::write(owner.root.join("full/x"), b"").unwrap();
-    assert!(matches!(owner.begin("full", "a INT"), Err(Error::FolderTaken(_))));
+    assert!(matches!(owner.create("full", "a INT", &[]), Err(Error::FolderTaken(_))));
     assert!(matches!(owner.open("nowhere"), Err(Error::UnknownTable(_))));
     assert!(matches!(
         owner.open_path(&owner.root.join("full")),
@@ -418,7 +377,7 @@ fn names_folders_and_columns_that_do_not_fit() {
 
 #[test]
 fn folder_of_another_home_is_foreign() {
-    let (owner, other) = (Owner::new(), Owner::new());
+    let (owner, other) = (Owner::new(POLICY), Owner::new(POLICY));
     let table = other.numbers("t", &[&[1]]);
     assert!(matches!(
         owner.open_path(table.folder()),
@@ -431,8 +390,8 @@ fn folder_of_another_home_is_foreign() {
 
 #[test]
 fn interrupted_before_the_manifest() {
-    let owner = Owner::new();
-    let table = owner.begin("t", "a BIGINT").unwrap();
+    let owner = Owner::new(POLICY);
+    let table = owner.create("t", "a BIGINT", &[]).unwrap();
     let folder = table.folder().to_owned();
     let file = table.writer(WriteOptions::default()).unwrap().file().unwrap();
     std::mem::forget(file);
@@ -453,9 +412,9 @@ fn interrupted_before_the_manifest() {
 /// Of a table that cannot be entered what was made for it goes, and nothing else.
 #[test]
 fn folders_that_were_there_stay() {
-    let owner = Owner::new();
+    let owner = Owner::new(POLICY);
     // Somebody has begun to write there, and has no file in it yet.
-    let first = owner.begin("new", "a BIGINT").unwrap();
+    let first = owner.create("new", "a BIGINT", &[]).unwrap();
     let second = |name: &str, folder: &str| {
         let new = NewColumns {
             columns: parse_ddl("a BIGINT").unwrap(),
@@ -482,8 +441,8 @@ fn folders_that_were_there_stay() {
 
 #[test]
 fn batches_of_another_type_are_refused() {
-    let owner = Owner::new();
-    let table = owner.begin("t", "a BIGINT").unwrap();
+    let owner = Owner::new(POLICY);
+    let table = owner.create("t", "a BIGINT", &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
     let column: ArrayRef = Arc::new(Int32Array::from(vec![1]));
     let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();

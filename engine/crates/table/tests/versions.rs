@@ -1,50 +1,20 @@
 //! Tables over several versions: appends, overwrites, partitions, writers in each other's way, rollback, cleaning.
 
+mod owner;
+
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::*;
-use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_keys::Policy;
 use coffer_table::{
-    Change, Error, FilePin, FileReader, Lease, NewColumns, TableWrite, Target, Use, VerifiedManifest, WriteOptions,
-    clean, is_absent, manifest_name, open_table, parse_ddl, verify,
+    Change, Error, FilePin, FileReader, Lease, TableWrite, Use, VerifiedManifest, WriteOptions, clean, is_absent,
+    manifest_name, verify,
 };
-
-struct Owner {
-    _folder: tempfile::TempDir,
-    root: PathBuf,
-    home: Home,
-    vault: Vault,
-    policy: Policy,
-}
+use owner::{Owner, columns, read};
 
 impl Owner {
-    fn new(policy: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = Policy::parse(policy, &home.policy()).unwrap();
-        Self {
-            _folder: folder,
-            root,
-            home,
-            vault,
-            policy,
-        }
-    }
-
-    fn create(&self, name: &str, ddl: &str, partitioned_by: &[&str]) -> Result<TableWrite, Error> {
-        let new = new(ddl, partitioned_by);
-        TableWrite::create(&self.home, &self.vault, &self.policy, name, &self.root.join(name), new)
-    }
-
     fn next(&self, parent: &VerifiedManifest, change: Change) -> Result<TableWrite, Error> {
         TableWrite::next(&self.home, &self.vault, &self.policy, parent, change)
-    }
-
-    fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 
     /// A table of one BIGINT column `a` with this row.
@@ -55,13 +25,6 @@ impl Owner {
 
     fn manifests(&self, name: &str) -> PathBuf {
         self.root.join(name).join("_coffer")
-    }
-}
-
-fn new(ddl: &str, partitioned_by: &[&str]) -> NewColumns {
-    NewColumns {
-        columns: parse_ddl(ddl).unwrap(),
-        partitioned_by: partitioned_by.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -79,14 +42,8 @@ fn publish(write: TableWrite, values: &[i64]) -> VerifiedManifest {
     write.publish(vec![pin]).unwrap()
 }
 
-fn read(table: &VerifiedManifest) -> RecordBatch {
-    let rows = |pin| FileReader::open(table, pin).unwrap().map(Result::unwrap);
-    let batches: Vec<_> = table.manifest().files.iter().flat_map(rows).collect();
-    arrow::compute::concat_batches(&Arc::new(table.manifest().schema()), &batches).unwrap()
-}
-
 fn values(table: &VerifiedManifest) -> Vec<i64> {
-    let rows = read(table);
+    let rows = read(table).unwrap();
     rows.column(0)
         .as_primitive::<arrow::datatypes::Int64Type>()
         .values()
@@ -270,7 +227,7 @@ fn file_of(write: &TableWrite, n: i32, day: Option<i32>, who: Option<&str>) -> F
 }
 
 fn sorted(table: &VerifiedManifest) -> Vec<i32> {
-    let rows = read(table);
+    let rows = read(table).unwrap();
     let mut numbers = rows
         .column(0)
         .as_primitive::<arrow::datatypes::Int32Type>()
@@ -366,7 +323,7 @@ fn columns_replaced_keep_or_change_their_ids() {
     let write = owner.create("t", "a BIGINT, b STRING, c INT", &[]).unwrap();
     let first = write.publish(Vec::new()).unwrap();
     let replace = |parent: &VerifiedManifest, ddl: &str| {
-        let write = owner.next(parent, Change::Replace(new(ddl, &[]))).unwrap();
+        let write = owner.next(parent, Change::Replace(columns(ddl, &[]))).unwrap();
         write.publish(Vec::new()).unwrap()
     };
     let ids = |table: &VerifiedManifest| table.manifest().columns.iter().map(|c| c.id).collect::<Vec<_>>();
@@ -386,7 +343,9 @@ fn what_the_policy_says_is_pinned() {
     owner.policy = Policy::parse("[tables.t.columns]\nday = \"plain\"\n", &owner.home.policy()).unwrap();
     let error = owner.next(&first, Change::Append).err().unwrap();
     assert!(matches!(error, Error::ProtectionChanged { .. }), "{error}");
-    let write = owner.next(&first, Change::Replace(new(PARTITIONED, &["day"]))).unwrap();
+    let write = owner
+        .next(&first, Change::Replace(columns(PARTITIONED, &["day"])))
+        .unwrap();
     let second = write.publish(Vec::new()).unwrap();
     assert_eq!(second.manifest().column("day").unwrap().protection, "plain");
 }

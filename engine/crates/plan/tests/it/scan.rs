@@ -15,7 +15,7 @@ use arrow::array::{
 use coffer_keys::{ColumnId, KekSet, TableId, TableKey};
 use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
 use coffer_proto::{
-    plan::{Expr, Fragment, Scan, Schema, TypeId, literal::Value, node::Op},
+    plan::{Expr, Schema, TypeId, literal::Value},
     wire::{
         FileSlice,
         file_slice::{AdoptedFile, DataKey},
@@ -27,7 +27,7 @@ use object_store::local::LocalFileSystem;
 use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
 use tempfile::TempDir;
 
-use crate::support::{MemoryIo, body, call, column, data_type, decimal, fragment, literal, long, node, run, schema};
+use crate::support::{body, call, column, data_type, decimal, literal, long, read, schema};
 
 struct Table {
     folder: TempDir,
@@ -142,24 +142,6 @@ impl Table {
 
 fn wanted() -> Schema {
     schema(&[("price", decimal(12, 2)), ("id", data_type(TypeId::Long))])
-}
-
-fn scan(schema: &Schema, pushed: Vec<Expr>) -> Fragment {
-    let root = node(
-        1,
-        Op::Scan(Scan {
-            scan_id: 4,
-            schema: Some(schema.clone()),
-            pushed,
-        }),
-    );
-    fragment(root, schema.clone())
-}
-
-async fn read(files: ScanFiles, schema: &Schema, pushed: Vec<Expr>) -> datafusion_common::Result<RecordBatch> {
-    let mut io = MemoryIo::default();
-    io.scans.insert(4, files);
-    run(&scan(schema, pushed), io).await
 }
 
 fn at_least(position: u32, value: i64) -> Expr {

@@ -13,7 +13,7 @@ use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, Recor
 use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
 use coffer_plan::{FooterCache, ScanFiles};
 use coffer_proto::{
-    plan::{Expr, Fragment, Scan, Schema, TypeId, node::Op},
+    plan::{Schema, TypeId},
     wire::{FileSlice, file_slice::ClearColumn},
 };
 use coffer_table::{
@@ -23,7 +23,7 @@ use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
-use crate::support::{MemoryIo, call, column, data_type, fragment, long, node, run, schema};
+use crate::support::{call, column, data_type, long, read, schema};
 
 const ROWS: i64 = 1000;
 const GROUP: i64 = 100;
@@ -152,24 +152,6 @@ fn files(slice: FileSlice, keys: KekSet) -> ScanFiles {
         whole: None,
         limit: None,
     }
-}
-
-fn scan(schema: &Schema, pushed: Vec<Expr>) -> Fragment {
-    let root = node(
-        1,
-        Op::Scan(Scan {
-            scan_id: 4,
-            schema: Some(schema.clone()),
-            pushed,
-        }),
-    );
-    fragment(root, schema.clone())
-}
-
-async fn read(files: ScanFiles, schema: &Schema, pushed: Vec<Expr>) -> datafusion_common::Result<RecordBatch> {
-    let mut io = MemoryIo::default();
-    io.scans.insert(4, files);
-    run(&scan(schema, pushed), io).await
 }
 
 /// The table's own error in what a scan says.

@@ -11,7 +11,7 @@ use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, Plan, ScanFiles, TaskIo, Unsupported, boundary_schema, build, config, with_task_io};
 use coffer_proto::plan::{
     AggCall, AggMode, Aggregate, Call, DataType, EvalMode, Expr, Field, Fragment, Input, Literal, NamedExpr, Node,
-    Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op, sink,
+    Scan, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op, sink,
 };
 use datafusion_common::{Result, internal_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv};
@@ -309,4 +309,24 @@ pub(crate) fn sorted(batch: &RecordBatch) -> Vec<String> {
     let mut lines = body(batch);
     lines.sort();
     lines
+}
+
+/// The scan with id 4, its rows as they are.
+pub(crate) fn scan(schema: &Schema, pushed: Vec<Expr>) -> Fragment {
+    let root = node(
+        1,
+        Op::Scan(Scan {
+            scan_id: 4,
+            schema: Some(schema.clone()),
+            pushed,
+        }),
+    );
+    fragment(root, schema.clone())
+}
+
+/// Runs a [`scan`] over these files.
+pub(crate) async fn read(files: ScanFiles, schema: &Schema, pushed: Vec<Expr>) -> Result<RecordBatch> {
+    let mut io = MemoryIo::default();
+    io.scans.insert(4, files);
+    run(&scan(schema, pushed), io).await
 }

@@ -7,7 +7,7 @@ use coffer_engine::{
     wire::{Message, WireError, put_message, put_raw, read_message_up_to},
 };
 use coffer_proto::wire::{ClientMessage, ResultEnd};
-use tokio::io::AsyncWriteExt;
+use tokio::{io::AsyncWriteExt, task::JoinSet};
 
 use crate::{
     ClientError, KeyService, Service,
@@ -24,6 +24,8 @@ const MAX_GREETING: usize = 64 << 10;
 const GREETING: Duration = Duration::from_secs(10);
 /// Refused connections that are not closed yet: what their peers send goes nowhere, and they can read why.
 const REFUSED: usize = 16;
+/// Connections that wait for the word on their account.
+const ENTERING: usize = 16;
 /// Bytes of an Arrow stream in one message.
 const CHUNK: usize = 1 << 20;
 
@@ -33,65 +35,58 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// How often a key service looks for applications that are gone.
 const TIDYING: Duration = Duration::from_secs(30);
 
-/// Who answers.
-enum Door {
-    One(Arc<Service>),
-    Many(Arc<KeyService>),
-}
-
 /// Who was let in.
 enum Visitor {
     Driver(Arc<Service>),
     Guest(Guest),
 }
 
-impl Door {
-    fn enter(&self, read: &ReadHalf) -> Result<Visitor, ClientError> {
-        match self {
-            Self::One(service) => Ok(Visitor::Driver(Arc::clone(service))),
-            Self::Many(keys) => keys.enter(read.peer_uid()).map(Visitor::Guest),
-        }
-    }
-}
-
 /// Accepts connections of one application for ever, each served by a thread of its own.
 pub async fn accept(service: Arc<Service>, listener: Listener) {
-    accept_at(&Door::One(service), &listener).await;
+    accept_at(&listener, move |_| Ok(Visitor::Driver(Arc::clone(&service)))).await;
 }
 
 /// The same for a key service: connections of many applications, each of an account that the kernel names.
 pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
+    let tidied = Arc::clone(&keys);
     let tidying = async {
         loop {
             tokio::time::sleep(TIDYING).await;
-            keys.forget_idle();
+            tidied.forget_idle();
         }
     };
-    let door = Door::Many(Arc::clone(&keys));
     tokio::select! {
-        () = accept_at(&door, &listener) => {}
+        () = accept_at(&listener, move |read| keys.enter(read.peer_uid()).map(Visitor::Guest)) => {}
         () = tidying => {}
     }
 }
 
-async fn accept_at(door: &Door, listener: &Listener) {
-    let mut refused = VecDeque::new();
+/// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are at the door together.
+async fn accept_at<E>(listener: &Listener, enter: E)
+where
+    E: Fn(&ReadHalf) -> Result<Visitor, ClientError> + Send + Sync + 'static,
+{
+    let (enter, mut entering, mut refused) = (Arc::new(enter), JoinSet::new(), VecDeque::new());
     loop {
-        let started = match listener.accept().await {
-            Ok((read, mut write)) => match door.enter(&read) {
-                Ok(visitor) => thread::Builder::new()
+        let started = tokio::select! {
+            accepted = listener.accept(), if entering.len() < ENTERING => accepted.map(|(read, write)| {
+                let enter = Arc::clone(&enter);
+                entering.spawn_blocking(move || (enter(&read), read, write));
+            }),
+            Some(entered) = entering.join_next() => match entered {
+                Ok((Ok(visitor), read, write)) => thread::Builder::new()
                     .name("connection".to_owned())
                     .spawn(move || on_own_thread(visitor, read, write))
                     .map(|_| ()),
-                Err(error) => {
+                Ok((Err(error), read, mut write)) => {
                     // A few hundred bytes into an empty socket: nobody is waited for.
                     let _ = problem(&error, &mut write).await;
                     refused.push_back(read);
                     refused.drain(..refused.len().saturating_sub(REFUSED));
                     Ok(())
                 }
+                Err(panicked) => Err(panicked.into()),
             },
-            Err(error) => Err(error),
         };
         if let Err(error) = started {
             tracing::warn!(%error, "a connection was not accepted");
@@ -233,6 +228,11 @@ async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), Wi
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+    };
+
     use coffer_engine::{address::Address, listen::connect};
 
     use super::*;
@@ -247,5 +247,34 @@ mod tests {
         write.write_all(&[0, 0]).await.unwrap();
         let ended = greeting(&mut read, Duration::from_millis(1)).await;
         assert!(matches!(ended, Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
+    }
+
+    #[tokio::test]
+    async fn who_is_slow_at_the_door_holds_up_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = Listener::bind(&Address::Unix(folder.path().join("s"))).unwrap();
+        let address = listener.address().clone();
+        let (knocks, turn) = (AtomicUsize::new(0), Arc::new(Barrier::new(2)));
+        let second = Arc::clone(&turn);
+        let door = accept_at(&listener, move |_| {
+            // The first waits for the second's word.
+            match knocks.fetch_add(1, Ordering::SeqCst) {
+                0 => second.wait().is_leader(),
+                _ => true,
+            };
+            Err(ClientError::NoCredentials)
+        });
+        let visitors = async {
+            let (mut first, _write) = connect(&address).await.unwrap();
+            let (mut other, _write) = connect(&address).await.unwrap();
+            let told = |message: Option<Message>| message.unwrap().kind == kind_byte(ClientMessage::Problem);
+            assert!(told(read_message_up_to(&mut other, MAX_GREETING).await.unwrap()));
+            tokio::task::spawn_blocking(move || turn.wait()).await.unwrap();
+            assert!(told(read_message_up_to(&mut first, MAX_GREETING).await.unwrap()));
+        };
+        tokio::select! {
+            () = door => unreachable!(),
+            ended = tokio::time::timeout(Duration::from_secs(60), visitors) => ended.expect("the second was told"),
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{attempt, key, session};
 use crate::{
-    Attempt, AttemptId, Error, ExecutionId, MAX_FRAME_LEN, Partition, Secret, StageId, StreamIdentity, StreamOpener,
-    StreamSealer, StreamTarget,
+    Attempt, AttemptId, DerivationKey, Error, ExecutionId, Fault, FrameHeader, MAX_FRAME_LEN, Partition, Secret,
+    SpillKey, StageId, StreamIdentity, StreamOpener, StreamSealer, StreamTarget, blob,
     frame::{HEADER_LEN, MAX_FRAMES, OVERHEAD},
-    identity, seal_message,
+    identity, open_blob, seal_blob, seal_message,
 };
 
 fn begin() -> Attempt {
@@ -179,11 +179,83 @@ fn the_partitioning_key_is_the_sessions() {
 }
 
 #[test]
-fn hosts_fault_has_a_hint_and_a_code() {
+fn each_error_has_the_hint_of_its_cause() {
     let _: StreamIdentity = *sealer().identity();
     assert_eq!(
         (Error::Unauthentic.fault(), Error::Unauthentic.code()),
-        (crate::Fault::Host, "unauthentic")
+        (Fault::Host, "unauthentic")
     );
-    assert!(Error::Unauthentic.hint().is_some());
+    let has = |error: Error, word: &str| assert!(error.hint().is_some_and(|hint| hint.contains(word)), "{error}");
+    has(Error::Unauthentic, "untrusted site");
+    has(Error::Randomness, "getrandom");
+    has(Error::UnknownVersion(9), "same version");
+    has(Error::TooLong { length: 1 }, "smaller");
+    assert_eq!(Error::TargetTaken.hint(), None);
+}
+
+#[test]
+fn a_header_claims_no_more_than_the_longest_frame() {
+    let (mut sealer, mut out) = (sealer(), Vec::new());
+    sealer.seal(b"a", true, &mut out).unwrap();
+    let claims = |length: usize| {
+        let mut header = out[..HEADER_LEN].to_vec();
+        header[12..16].copy_from_slice(&u32::try_from(length).unwrap().to_le_bytes());
+        FrameHeader::parse(&header).and_then(|header| header.frame_len())
+    };
+    assert_eq!(claims(MAX_FRAME_LEN - HEADER_LEN), Ok(MAX_FRAME_LEN));
+    for length in [0, 15, MAX_FRAME_LEN - HEADER_LEN + 1, MAX_FRAME_LEN, u32::MAX as usize] {
+        assert_eq!(claims(length), Err(Error::BadLength(length as u64)));
+    }
+}
+
+#[test]
+fn a_blob_is_as_long_as_a_frame_at_most() {
+    let root = DerivationKey::new("blobs", &Secret::from_bytes([1; 32]));
+    let plain = vec![7; MAX_FRAME_LEN - blob::OVERHEAD + 1];
+    let long = seal_blob(&root, "a", &[], &plain);
+    assert_eq!(
+        long,
+        Err(Error::TooLong {
+            length: MAX_FRAME_LEN + 1
+        })
+    );
+    let mut longest = seal_blob(&root, "a", &[], &plain[1..]).unwrap();
+    assert_eq!(longest.len(), MAX_FRAME_LEN);
+    assert!(open_blob(&root, "a", &[], &longest).unwrap() == plain[1..]);
+    longest.push(0);
+    let opened = open_blob(&root, "a", &[], &longest);
+    assert_eq!(opened, Err(Error::BadLength(MAX_FRAME_LEN as u64 + 1)));
+}
+
+#[test]
+fn sealers_and_openers_say_how_far_they_are() {
+    let mut sealer = sealer();
+    let mut opener = opener(&sealer);
+    for (number, last) in [(1, false), (2, false), (3, true)] {
+        assert!(!sealer.is_finished() && !opener.is_finished());
+        let mut out = Vec::new();
+        sealer.seal(b"a", last, &mut out).unwrap();
+        assert_eq!(opener.open(out).unwrap().is_last(), last);
+        assert_eq!((sealer.frames(), opener.frames()), (number, number));
+    }
+    assert!(sealer.is_finished() && opener.is_finished());
+
+    let mut key = SpillKey::generate().unwrap();
+    let (mut writer, mut reader) = (key.writer().unwrap(), key.reader().unwrap());
+    for last in [false, true] {
+        assert!(!writer.is_finished() && !reader.is_finished());
+        let mut out = Vec::new();
+        writer.seal(b"a", last, &mut out).unwrap();
+        reader.open(out).unwrap();
+    }
+    assert!(writer.is_finished() && reader.is_finished());
+}
+
+#[test]
+fn a_released_key_is_the_sessions() {
+    let released = Secret::from_slice(key(1).expose()).unwrap();
+    let (here, there) = (key(1), crate::SessionKey::from_secret(released));
+    let partitioning = |key: &crate::SessionKey| key.partitioning_key(session(1)).unwrap();
+    assert!(partitioning(&here).ct_eq(&partitioning(&there)));
+    assert_eq!(key(7).expose(), &[7; 32]);
 }

@@ -34,6 +34,9 @@ abstract class Lie {
 
   /** After the task, before its result leaves. */
   def atEnd(result: TaskEnd): Unit = ()
+
+  /** When the query has ended. What can be seen only then to have been done is noted now. */
+  def atDisarm(): Unit = ()
 }
 
 /** What the harness says to the lying executor, through Py4J. */
@@ -53,6 +56,7 @@ object Hostile {
 
   /** Ends the lie. Gives what was done; nothing, if there was no occasion. */
   def disarm(): Array[String] = synchronized {
+    lie.foreach(_.atDisarm())
     lie = None
     deeds.toArray
   }
@@ -74,8 +78,9 @@ object Hostile {
 
   private[hostile] def taskEnds(result: DirectTaskResult[Any]): Unit = synchronized {
     val end = new TaskEnd(result)
+    val records = end.records
     lie.foreach(_.atEnd(end))
-    Museum.keep(end)
+    Museum.keep(records, end.value)
   }
 }
 

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.coffer.hostile
 
-import java.nio.ByteBuffer
+import java.util.Arrays
 
+import scala.collection.mutable
 import scala.util.Random
 
 import gadget.Gadget
 
-import org.apache.spark.{InternalAccumulator, SparkEnv}
+import org.apache.spark.InternalAccumulator
 import org.apache.spark.sql.coffer.exec.TaskOutcome
 import org.apache.spark.sql.coffer.task.MapCommit
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -24,13 +25,9 @@ object RecordLies {
     "record-of-a-result" -> records((c, rng) => Museum.outcome(rng).fold(c)(old => c.copy(commit = old.commit))),
     "record-of-another-partition" -> records((c, rng) => c.copy(partition = c.partition + 1 + rng.nextInt(2))),
     "record-of-another-map" -> records((c, rng) => c.copy(mapId = c.mapId + 1 + rng.nextInt(2))),
-    "record-missing" -> (rng => new Told(rng)({ end => end.tells(Nil); "no record" })),
+    "record-missing" -> (rng => new Told(rng, _ => Nil)),
     "record-for-other-maps-too" -> (rng =>
-      new Told(rng)({ end =>
-        val own = end.commits.toSeq.flatMap(_.value.values)
-        end.tells(own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))
-        "its record for its neighbours"
-      })),
+      new Told(rng, own => own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))),
     "task-counters-false" -> (rng =>
       new Counted(rng, (c, r) => c.copy(counters = Bytes.noise(c.counters, r)),
         (o, r) => o.copy(counters = Bytes.noise(o.counters, r)))),
@@ -42,9 +39,9 @@ object RecordLies {
     "accumulators-one" -> (_ => new Numbers(Some(1L))),
     "accumulators-negative" -> (_ => new Numbers(Some(-1L))),
     "accumulators-huge" -> (_ => new Numbers(Some(Long.MaxValue))),
-    "row-counts-zero" -> (_ => new RowCounts(m => -m.value)),
-    "row-counts-one" -> (_ => new RowCounts(m => 1L - m.value)),
-    "row-counts-huge" -> (_ => new RowCounts(_ => 1L << 50)),
+    "row-counts-zero" -> (_ => new RowCounts(0L)),
+    "row-counts-one" -> (_ => new RowCounts(1L)),
+    "row-counts-huge" -> (_ => new RowCounts(1L << 50)),
     "gadget-as-accumulator" -> (_ =>
       new Lie {
         override def atEnd(end: TaskEnd): Unit = {
@@ -54,21 +51,21 @@ object RecordLies {
       })
   )
 
-  private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng =>
-    new Told(rng)({ end =>
-      end.tells(end.commits.toSeq.flatMap(_.value.values).map(lie(_, rng)))
-      end.commits.toSeq.flatMap(_.value.values).map(c =>
-        s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).map(_.length)} bytes").mkString("; ")
-    })
+  private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng => new Told(rng, _.map(lie(_, rng)))
 
-  /** Told of every map task's record, or of one only. */
-  private final class Told(rng: Random)(lie: TaskEnd => String) extends Lie {
+  /** Told of every map task's records, or of one task's only: the first whose records the lie changes. */
+  private final class Told(rng: Random, lie: Seq[MapCommit] => Seq[MapCommit]) extends Lie {
     private val always = rng.nextBoolean()
     private var told = false
 
-    override def atEnd(end: TaskEnd): Unit = if ((always || !told) && end.commits.isDefined) {
-      told = true
-      Hostile.did(lie(end))
+    override def atEnd(end: TaskEnd): Unit = if (always || !told) {
+      val own = end.records
+      val other = lie(own)
+      if (!sameAll(own, other)) {
+        end.tells(other)
+        told = true
+        Hostile.did(s"${shape(own)} became ${shape(other)}")
+      }
     }
   }
 
@@ -76,69 +73,120 @@ object RecordLies {
   private final class Counted(rng: Random, map: (MapCommit, Random) => MapCommit, result: (TaskOutcome, Random) => TaskOutcome)
       extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
-      end.commits.foreach { c =>
-        end.tells(c.value.values.toSeq.map(map(_, rng)))
+      val other = end.records.map(map(_, rng))
+      if (!sameAll(end.records, other)) {
+        end.tells(other)
         Hostile.did("what a map task counted")
       }
       end.value match {
-        case o: TaskOutcome =>
-          end.returns(result(o, rng))
-          Hostile.did("what a result's task counted")
+        case own: TaskOutcome =>
+          val other = result(own, rng)
+          if (!Arrays.equals(own.counters, other.counters) || !Arrays.equals(own.metrics, other.metrics)) {
+            end.returns(other)
+            Hostile.did("what a result's task counted")
+          }
         case _ =>
       }
     }
   }
+
+  private def sameAll(some: Seq[MapCommit], others: Seq[MapCommit]): Boolean =
+    some.size == others.size && some.zip(others).forall { case (a, b) =>
+      a.mapId == b.mapId && a.partition == b.partition &&
+      Seq(a.commit -> b.commit, a.counters -> b.counters, a.metrics -> b.metrics).forall { case (x, y) => Arrays.equals(x, y) }
+    }
+
+  private def shape(records: Seq[MapCommit]): String =
+    if (records.isEmpty) "nothing"
+    else
+      records.map(c => s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).fold("no")(_.length.toString)} bytes").mkString("; ")
 
   /** Every number that a task reports is this one, or is missing. */
   private final class Numbers(number: Option[Long]) extends Lie {
     override def atEnd(end: TaskEnd): Unit = {
       // Spark itself refuses a result whose size the executor has set. Names do not travel with accumulators.
       def named(a: AccumulatorV2[_, _]): Option[String] = AccumulatorContext.get(a.id).flatMap(_.name)
-      val numbers = end.accumulators.filterNot(named(_).contains(InternalAccumulator.RESULT_SIZE)).filter {
-        case _: LongAccumulator | _: DoubleAccumulator | _: SQLMetric => true
-        case _ => false
+      // A number that nothing was added to is the same to the driver as none.
+      val told: Seq[(Boolean, Option[AccumulatorV2[_, _]])] = end.accumulators.map {
+        case a if named(a).contains(InternalAccumulator.RESULT_SIZE) => (false, Some(a))
+        case l: LongAccumulator =>
+          (number.fold(!l.isZero)(_ != l.sum), number.map { n => l.setValue(n); l })
+        case d: DoubleAccumulator =>
+          (number.fold(!d.isZero)(_.toDouble != d.sum), number.map { n => d.setValue(n.toDouble); d })
+        case m: SQLMetric => (number.fold(!m.isZero)(_ != m.value), number.map(Forged.metric(m, _)))
+        case a => (false, Some(a))
       }
-      number match {
-        case None => end.counts(end.accumulators.filterNot(numbers.contains))
-        case Some(n) => numbers.foreach {
-            case l: LongAccumulator => l.setValue(n)
-            case d: DoubleAccumulator => d.setValue(n.toDouble)
-            case m: SQLMetric => m.set(n)
-            case _ =>
-          }
+      val changed = told.count(_._1)
+      if (changed > 0) {
+        end.counts(told.flatMap(_._2))
+        Hostile.did(s"$changed numbers of a task")
       }
-      Hostile.did(s"${numbers.size} numbers of a task")
     }
   }
 
   /**
-   * The task claims to have counted into every SQL metric that the driver has, rows and sizes of exchanges among them, so that they
-   * become what the lie wants. A real executor would guess their ids, which are small numbers in a row.
+   * Tasks claim to have counted into every row count and size that the driver has, those of exchanges among them, so that they become
+   * `target` at the driver and stay so. A real executor would guess the ids, which are small numbers in a row, and the values.
    */
-  private final class RowCounts(by: SQLMetric => Long) extends Lie {
-    private val RECENT = 2000
+  private final class RowCounts(target: Long) extends Lie {
+    // Plans have metrics of their own. Earlier ones are of queries that are over.
+    private val first = AccumulatorContext.newId()
+    private val KINDS = Set("sum", "size")
+
+    /** By metric: what the driver had when it was lied to last, and what it would have now but for the lie. */
+    private val had = mutable.LinkedHashMap.empty[SQLMetric, Long]
+    private val honest = mutable.Map.empty[SQLMetric, Long]
 
     override def atEnd(end: TaskEnd): Unit = {
-      val newest = AccumulatorContext.newId()
-      val known = end.accumulators.map(_.id).toSet
-      val metrics = (math.max(0L, newest - RECENT) until newest).filterNot(known).flatMap(AccumulatorContext.get).collect {
-        case m: SQLMetric => m
+      val metrics = (first + 1 until AccumulatorContext.newId()).flatMap(AccumulatorContext.get).collect {
+        case m: SQLMetric if KINDS(m.metricType) => m
       }
-      val forged = metrics.map { m =>
-        val copy = executorSide(m)
-        copy.set(by(m))
-        copy
+      val ids = metrics.map(_.id).toSet
+      val (own, others) = end.accumulators.partition(a => ids(a.id))
+      val claims = metrics.flatMap { m =>
+        val now = m.value
+        // What else it has come to is the driver's own doing; what it had is there while a claim is under way.
+        if (now != target && !had.get(m).contains(now) || !honest.contains(m)) honest(m) = now
+        own.collect { case update: SQLMetric if update.id == m.id => honest(m) += update.value }
+        if (now == target || had.get(m).contains(now)) None
+        else {
+          had(m) = now
+          Some(Forged.metric(m, target - now))
+        }
       }
-      end.counts(end.accumulators ++ forged)
-      Hostile.did(s"${forged.size} SQL metrics of the driver")
+      end.counts(others ++ claims)
     }
 
-    /** As a task would hold it: one that has travelled. */
-    private def executorSide(metric: SQLMetric): SQLMetric = {
-      val serializer = SparkEnv.get.closureSerializer.newInstance()
-      val bytes: ByteBuffer = serializer.serialize[SQLMetric](metric)
-      serializer.deserialize[SQLMetric](bytes)
+    /** Only what has become false at the driver counts. */
+    override def atDisarm(): Unit = {
+      val moved = honest.collect { case (m, value) if m.value == target && value != target => s"${m.name.getOrElse(m.id)} was $value" }
+      if (moved.nonEmpty) Hostile.did(s"${moved.size} of the driver's metrics are $target: ${moved.mkString(", ")}")
     }
+  }
+}
+
+/** Numbers as no honest task sends them. */
+private object Forged {
+
+  /** A value of any sign for a metric of the driver's. Spark's own setters leave out what is negative. */
+  def metric(like: SQLMetric, value: Long): SQLMetric = {
+    // Its initial value is one that is never told: the driver leaves out updates that are still at theirs.
+    val forged = new SQLMetric(like.metricType, Long.MinValue)
+    forged.metadata = like.metadata
+    set(classOf[SQLMetric], "_value", forged, value)
+    travelled(forged)
+  }
+
+  /** As if it had come from the driver with a task. One of the driver's own would be written without its value. */
+  def travelled[A <: AccumulatorV2[_, _]](accumulator: A): A = {
+    set(classOf[AccumulatorV2[_, _]], "atDriverSide", accumulator, false)
+    accumulator
+  }
+
+  private def set(of: Class[_], name: String, in: AnyRef, value: Any): Unit = {
+    val field = of.getDeclaredField(name)
+    field.setAccessible(true)
+    field.set(in, value)
   }
 }
 
@@ -147,12 +195,7 @@ final class GadgetAccumulator extends AccumulatorV2[Long, Long] {
   private val harm = new Gadget
 
   metadata = AccumulatorMetadata(AccumulatorContext.newId(), None, countFailedValues = false)
-  locally {
-    // One of the driver's own would refuse to be written.
-    val side = classOf[AccumulatorV2[_, _]].getDeclaredField("atDriverSide")
-    side.setAccessible(true)
-    side.setBoolean(this, false)
-  }
+  Forged.travelled(this)
 
   override def isZero: Boolean = false
   override def copy(): GadgetAccumulator = new GadgetAccumulator

@@ -24,7 +24,9 @@ final class TaskEnd(result: DirectTaskResult[Any]) {
   def counts(updates: Seq[AccumulatorV2[_, _]]): Unit = result.accumUpdates = updates
 
   /** Of a map task of Coffer's: its sealed records. */
-  def commits: Option[Commits] = accumulators.collectFirst { case c: Commits if !c.isZero => c }
+  def records: Seq[MapCommit] = commits.toSeq.flatMap(_.value.values)
+
+  private def commits: Option[Commits] = accumulators.collectFirst { case c: Commits if !c.isZero => c }
 
   /** Puts other records in the place of the task's own. */
   def tells(records: Iterable[MapCommit]): Unit = commits.foreach { c =>
@@ -51,9 +53,9 @@ object Museum {
   /** A map output's two files. */
   final case class MapOutput(data: Array[Byte], index: Array[Byte])
 
-  def keep(end: TaskEnd): Unit = synchronized {
-    end.commits.foreach(_.value.values.foreach(add(commits, _)))
-    end.value match {
+  def keep(records: Seq[MapCommit], value: Any): Unit = synchronized {
+    records.foreach(add(commits, _))
+    value match {
       case outcome: TaskOutcome => add(outcomes, outcome)
       case _ =>
     }
@@ -65,6 +67,8 @@ object Museum {
   def outcome(rng: Random): Option[TaskOutcome] = synchronized(pick(outcomes, rng))
   def broadcast(rng: Random): Option[Array[Byte]] = synchronized(pick(broadcasts, rng))
   def output(rng: Random): Option[MapOutput] = synchronized(pick(outputs, rng))
+
+  def clear(): Unit = synchronized(Seq(commits, outcomes, broadcasts, outputs).foreach(_.clear()))
 
   private def add[T](to: mutable.ArrayDeque[T], what: T): Unit = {
     to.append(what)

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::Range,
     path::Path,
     sync::{
         Arc,
@@ -388,6 +389,15 @@ async fn adopted_files_that_must_be_refused() {
     }
 }
 
+/// A file's fault is told from an operator's.
+fn of_the_file(error: &DataFusionError) {
+    let root = error.find_root();
+    assert!(
+        matches!(root, DataFusionError::External(_) | DataFusionError::ParquetError(_)),
+        "{error:?}"
+    );
+}
+
 #[tokio::test]
 async fn altered_pages_are_refused() {
     let table = table();
@@ -408,22 +418,105 @@ async fn altered_pages_are_refused() {
         ]);
         let files = table.files(vec![table.slice(0, 10)], 1..=5);
         if let Err(error) = read(files, &all, vec![]).await {
-            // A file's fault is told from an operator's.
-            let root = error.find_root();
-            assert!(
-                matches!(root, DataFusionError::External(_) | DataFusionError::ParquetError(_)),
-                "{error:?}"
-            );
+            of_the_file(&error);
             noticed += 1;
         }
     }
-    // What goes unnoticed is the page index, which is not read without conjuncts.
+    // What goes unnoticed is the page index, which is not read without conjuncts: the next test's.
     assert!(noticed > 10, "{noticed}");
     fs::write(table.path(), &good[..good.len() - 1]).unwrap();
     refused(table.files(vec![table.slice(0, 10)], 1..=5), &wanted()).await;
     fs::remove_file(table.path()).unwrap();
     refused(table.files(vec![table.slice(0, 10)], 1..=5), &wanted()).await;
     assert!(!Path::new(&table.path()).exists());
+}
+
+/// Where the modules of a file's page index lie: of every column of every row group the column index, then of every one the
+/// offset index. They are the last ones before the footer. Each module starts with its length.
+fn page_index(file: &[u8], pin: &FilePin) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
+    let end = file.len() - usize::try_from(pin.footer_length).unwrap() - 8;
+    let mut modules = Vec::new();
+    let mut at = 4;
+    while at < end {
+        let length = u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+        let next = at + 4 + usize::try_from(length).unwrap();
+        modules.push(at..next);
+        at = next;
+    }
+    assert_eq!(at, end);
+    let each = columns().len() * usize::try_from(ROWS).unwrap() / GROUP;
+    let offsets = modules.split_off(modules.len() - each);
+    (modules.split_off(modules.len() - each), offsets)
+}
+
+/// Copies of a file in which one of these modules is another: a bit of its length, of its nonce, of its middle and of its tag
+/// flipped, all of it zero, all but its length zero, another module of its length in its place, both exchanged.
+fn altered(good: &[u8], modules: &[Range<usize>]) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for (at, module) in modules.iter().enumerate() {
+        let mut case = |what: &str, change: &dyn Fn(&mut [u8])| {
+            let mut bad = good.to_vec();
+            change(&mut bad);
+            all.push((format!("module {at}: {what}"), bad));
+        };
+        for place in [
+            module.start,
+            module.start + 4,
+            (module.start + module.end) / 2,
+            module.end - 1,
+        ] {
+            case(&format!("bit at {place}"), &|bad| bad[place] ^= 1);
+        }
+        case("zero", &|bad| bad[module.clone()].fill(0));
+        case("zero but its length", &|bad| bad[module.start + 4..module.end].fill(0));
+        let like = modules
+            .iter()
+            .cycle()
+            .skip(at + 1)
+            .take(modules.len() - 1)
+            .find(|m| m.len() == module.len());
+        if let Some(other) = like {
+            case("another in its place", &|bad| {
+                bad[module.clone()].copy_from_slice(&good[other.clone()]);
+            });
+            case("exchanged", &|bad| {
+                bad[module.clone()].copy_from_slice(&good[other.clone()]);
+                bad[other.clone()].copy_from_slice(&good[module.clone()]);
+            });
+        }
+    }
+    assert!(all.iter().any(|(what, _)| what.ends_with("exchanged")));
+    all
+}
+
+/// Conjuncts, and the keys of all columns: so the page index is read, that of all columns.
+#[tokio::test]
+async fn an_altered_page_index_is_refused_or_not_used() {
+    let table = table();
+    let scan = || {
+        let files = table.files(vec![table.slice(0, 10)], 1..=5);
+        async move { read(files, &wanted(), vec![at_least(1, 155)]).await }
+    };
+    let good = fs::read(table.path()).unwrap();
+    let right = body(&scan().await.unwrap());
+    assert_eq!(right.len(), 845);
+
+    let (columns, offsets) = page_index(&good, &table.pin);
+    for (what, bad) in altered(&good, &columns) {
+        fs::write(table.path(), &bad).unwrap();
+        match scan().await {
+            Ok(_) => panic!("an altered column index was used: {what}"),
+            Err(error) => of_the_file(&error),
+        }
+    }
+    // Without offsets the reader reads whole chunks.
+    for (what, bad) in altered(&good, &offsets) {
+        fs::write(table.path(), &bad).unwrap();
+        match scan().await {
+            Ok(rows) => assert_eq!(body(&rows), right, "{what}"),
+            Err(error) => of_the_file(&error),
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from coffer.workload.answers import Answer
-from coffer.workload.runner import QueryFailed
-from coffer_security.attack import judge, registry, wire
-from coffer_security.attack.arena import Arena
+from coffer.workload.runner import Driver, QueryFailed
+from coffer_security.attack import hostile, judge, registry, wire
+from coffer_security.attack.arena import CONF, Arena
 from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.orchestrator import Campaign, kinds_of
+from coffer_security.attack.questions import PROFILES, Question
 from coffer_security.attack.report import Report
 
 SEED = 20261121
@@ -86,6 +88,82 @@ def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
     assert failed("java.lang.NullPointerException") == ("wrong", "no-code")
     assert failed("[TABLE_OR_VIEW_NOT_FOUND] lineitem") == ("wrong", "no-code")
     assert failed("[COFFER_PANIC] a defect") == ("wrong", "COFFER_PANIC")
+
+
+# A join, a sort and a limit that AQE would drop if it believed the counts of rows; in plaintext Spark it does. Nothing in it
+# is aggregated: how many groups an engine's tasks have before the shuffle depends on which rows come first.
+_COUNTED = (
+    "SELECT o_orderkey, l_linenumber, o_custkey FROM orders JOIN lineitem ON o_orderkey = l_orderkey WHERE l_quantity > 30"
+    " ORDER BY o_orderkey, l_linenumber LIMIT 7"
+)
+_COUNTS = (
+    "row-counts-zero",
+    "row-counts-one",
+    "row-counts-huge",
+    "accumulators-missing",
+    "accumulators-zero",
+    "accumulators-one",
+    "accumulators-negative",
+    "accumulators-huge",
+)
+_KNOWN = """
+from coffer.workload.answers import encode
+for key, value in conf.items():
+    spark.conf.set(key, value)
+try:
+    df = spark.sql(sql)
+    rows = [[encode(value) for value in row] for row in df.collect()]
+finally:
+    for key in conf:
+        spark.conf.unset(key)
+schema = [[field.name, field.dataType.simpleString()] for field in df.schema.fields]
+formatted = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
+result = [schema, rows, df._jdf.queryExecution().explainString(formatted)]
+"""
+
+
+def _counted(driver: Driver) -> tuple[Answer, list[str]]:
+    """The answer, and the runtime statistics of its plan's stages: what AQE went by."""
+    schema, rows, plan = driver.run(_KNOWN, sql=_COUNTED, conf=PROFILES["shuffled"])
+    return Answer(schema, rows, 0.0), sorted(re.findall(r"Statistics\([^)]*\)", plan))
+
+
+@pytest.fixture(scope="module")
+def believing(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Plaintext Spark over the arena's tables, with the same lying executor."""
+    folder = tmp_path_factory.mktemp("believing")
+    conf = {**CONF, **hostile.configuration(coffer=False), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    with Driver(arena.plain, sealed=False, log=folder / "driver.log", conf=conf) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("lie", _COUNTS)
+def test_false_counts_deceive_plaintext_spark_and_not_coffer(lie: str, arena: Arena, believing: Driver) -> None:
+    """The control: what these lies change where they are believed."""
+    right, known = _counted(believing)
+    assert len(right.rows) == 7 and len(known) >= 2
+    hostile.say(believing, "arm", lie, SEED)
+    false, told = _counted(believing)
+    assert hostile.say(believing, "disarm")
+    assert told != known
+    if lie in ("row-counts-zero", "accumulators-zero", "accumulators-missing"):
+        assert false.rows == []
+    if lie == "row-counts-one":
+        assert len(false.rows) > 7
+
+    _, known = _counted(arena.driver)
+    assert len(known) >= 2
+    said: list[str] = []
+
+    def run() -> Answer:
+        answer, now = _counted(arena.driver)
+        said.extend(now)
+        return answer
+
+    hostile.call(arena, "arm", lie, SEED)
+    judgement = arena.judge(Question("counted", _COUNTED, PROFILES["shuffled"], True, right), run)
+    assert hostile.call(arena, "disarm")
+    assert (judgement.verdict, judgement.detail, said) == ("right_rows", "", known)
 
 
 def test_codes_are_those_of_the_reference() -> None:

@@ -18,6 +18,7 @@ from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
     from coffer.workload.answers import Answer
+    from coffer.workload.runner import Driver
     from coffer_security.attack.arena import Arena
     from coffer_security.attack.questions import Question
 
@@ -28,16 +29,18 @@ _SEND = f"result = list(spark._jvm.{_PACKAGE}.Intruder.send(seed))"
 _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
 
 
-def configuration() -> dict[str, str]:
-    """The settings that put the lying executor beside Coffer's plugin, into a driver in local mode.
+def configuration(*, coffer: bool = True) -> dict[str, str]:
+    """The settings that put the lying executor beside Coffer's plugin, into a driver in local mode; without `coffer` it is
+    put into plaintext Spark, for controls.
 
     There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's life: it forgets its only
     block manager and has no way to take it back. So they may fail for ever, and a task's result, which Spark would look for
     in that block manager if it were longer than a megabyte, comes as it is.
     """
     jars = [str(find_jar()), str(jar())]
+    plugin = f"{_PACKAGE}.HostilePlugin"
     return {
-        "spark.plugins": f"{PLUGIN},{_PACKAGE}.HostilePlugin",
+        "spark.plugins": f"{PLUGIN},{plugin}" if coffer else plugin,
         "spark.jars": ",".join(jars),
         "spark.driver.extraClassPath": ":".join(jars),
         "spark.executor.heartbeat.maxFailures": str(2**31 - 1),
@@ -102,9 +105,14 @@ class Told:
 
 
 def call(arena: Arena, name: str, *arguments: str | int) -> list[str]:
-    """Says something to the lying executor. One that is gone, with its driver, has nothing to say."""
+    """Says something to the arena's lying executor. One that is gone, with its driver, has nothing to say."""
+    return say(arena.driver, name, *arguments)
+
+
+def say(driver: Driver, name: str, *arguments: str | int) -> list[str]:
+    """The same for the lying executor of any driver."""
     try:
-        said: list[str] = arena.driver.run(_CALL, call=name, arguments=list(arguments))
+        said: list[str] = driver.run(_CALL, call=name, arguments=list(arguments))
     except QueryFailed as error:
         if error.kind == "Driver":
             return []

@@ -19,6 +19,7 @@ from coffer.workload.runner import Driver, QueryFailed
 from coffer_security.attack import ground
 from coffer_security.attack.arena import CONF, Hung
 from coffer_security.attack.judge import DEFECTS, named
+from coffer_security.attack.logs import Log
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Cramped:
                 "spark.sql.shuffle.partitions": "2",
             },
         )
+        self.log = Log(self.driver, arena.folder / "cramped.log")
         # An engine makes the folder of its spill files when it starts.
         arena.within(lambda: self.driver.query("SELECT count(*) FROM pieces WHERE id < 5"))
         self._folders = list(self._local.glob("*/coffer-spill-*/coffer-spill-*"))
@@ -144,7 +146,8 @@ class Spilled:
         except QueryFailed as error:
             code = named(error.message)
             sound = code is not None and code not in DEFECTS
-            verdict = ("detected", code, "") if sound else ("wrong", code or "no-code", error.message[:300])
+            short = " ".join(error.message.split())[:300]
+            verdict = ("detected", code, short) if sound else ("wrong", code or "no-code", short)
         else:
             found = difference(question.expected, answer, ordered=False)
             verdict = ("wrong", "rows", found) if found else ("right_rows", "", "")
@@ -153,6 +156,9 @@ class Spilled:
             thread.join()
         if cramped.engines() != engines:
             verdict = ("wrong", "engine-lost", "the engine ended")
+        panic = cramped.log.panic()
+        if panic:
+            verdict = ("wrong", "panic", panic)
         detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 

@@ -17,6 +17,7 @@ from coffer.workload.answers import Answer, difference
 from coffer.workload.runner import QueryFailed
 from coffer_security.attack import ground, questions
 from coffer_security.attack.arena import Unwritten
+from coffer_security.attack.judge import DEFECTS, named
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
@@ -152,11 +153,13 @@ def _written(arena: Arena, question: Question, table: str, host: _Host) -> Answe
 
 def _unwritten(arena: Arena, question: Question, back: str) -> None:
     """After a write that failed the table is as it was, or as the write was to make it: a host can break the publication's
-    last step, which is taken when the table is opened next."""
+    last step, which is taken when the table is opened next. Of a table that was to be new there is none, or one that nobody
+    can read: a host can break that too."""
     try:
         left = arena.within(lambda: arena.driver.query(back))
     except QueryFailed as error:
-        if question.unwritten is None:
+        code = named(error.message)
+        if question.unwritten is None and ("TABLE_OR_VIEW_NOT_FOUND" in error.message or (code and code not in DEFECTS)):
             return
         raise Unwritten(f"after the failed write the table cannot be read: {error.message[:300]}") from error
     fits = [answer for answer in (question.unwritten, question.expected) if answer is not None]

@@ -230,30 +230,34 @@ def _blocks_swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | 
 
 
 def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random) -> str | None:
-    file = rng.choice(files)
-    now = file.read_bytes()
+    now = rng.choice(files).read_bytes()
     old = rng.choice(cramped.museum) if cramped.museum else None
     cramped.museum = [*cramped.museum, now][-8:]
     if old is None:
         return None
-    file.write_bytes(old)
-    return f"a spill file of an earlier query, {len(old)} bytes for {len(now)}"
+    for file in files:
+        file.write_bytes(old)
+    return f"a spill file of an earlier query, {len(old)} bytes, in the place of {len(files)}"
 
 
 def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
-    """A file is what it was a moment before."""
+    """Files are what they were a moment before: all that have grown, as some have been read and will not be again."""
+    aged = []
     for file in files:
         before, now = cramped.seen.get(file, b""), file.read_bytes()
         if before and len(before) < len(now):
             file.write_bytes(before)
-            return f"a spill file of {len(now)} bytes as it was with {len(before)}"
+            aged.append(f"{len(now)} bytes as it was with {len(before)}")
         cramped.seen[file] = now
-    return None
+    return f"spill files of {', '.join(aged)}" if aged else None
 
 
 def _removed(_: Cramped, files: list[Path], rng: random.Random) -> str:
-    rng.choice(files).unlink(missing_ok=True)
-    return "a spill file removed"
+    """All of them: what an engine holds open it goes on reading, and others it opens only when it reads them."""
+    del rng
+    for file in files:
+        file.unlink(missing_ok=True)
+    return f"{len(files)} spill files removed"
 
 
 MUTATIONS = (

@@ -1,5 +1,5 @@
-"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own. Each of a wanted size, or None
-where one row takes more."""
+"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own. Each of a wanted size, or
+None where one row takes more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _KMS = pe.KmsConnectionConfig()
 
 
 def _of_size(source: Path, size: int, options: dict[str, Callable[[], object]]) -> bytes | None:
-    """As many of the rows as fit, and zeros before the footer: nothing in a file says how far its footer is from the pages."""
+    """As many rows as fit, and zeros before the footer: nothing in a file says how far its footer is from its pages."""
     rows = pq.read_table(source)
     content = _written(rows, options)
     while len(content) > size and rows.num_rows > 1:

@@ -134,11 +134,12 @@ class Pieces(Table):
         return _question(sql, dict(zip("niabfl", types, strict=True)), [row])
 
     def by_index(self, rng: random.Random) -> Question:
-        """About few rows, of all columns, found by a condition that every row group may fulfil: then engines look at the page
-        index of all."""
+        """About few rows, of all columns, found by a condition that every row group may fulfil: then engines look at the
+        page index of all."""
         below = rng.randrange(1 << 31, 1 << 32)
         sql = f"SELECT id, a, b, s FROM pieces WHERE a < {below}"
-        rows = [[str(at), str(self._a[at]), str(self._b[at]), self._s[at]] for at in np.flatnonzero(self._a < below).tolist()]
+        found = np.flatnonzero(self._a < below).tolist()
+        rows = [[str(at), str(self._a[at]), str(self._b[at]), self._s[at]] for at in found]
         return _question(sql, {"id": "bigint", "a": "bigint", "b": "bigint", "s": "string"}, rows)
 
     def at_home(self, rng: random.Random) -> Question:

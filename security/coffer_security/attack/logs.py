@@ -1,4 +1,4 @@
-"""What a driver's log tells of panics: in local mode it has the lines of its engines and of its client engine, those too of
+"""What a driver's log tells of crashes: in local mode it has the lines of its engines and of its client engine, those too of
 an engine that is gone."""
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ configurator.setLevel("org.apache.spark.sql.coffer.wire.EngineProcess", level)
 """
 
 
+# What Rust's runtime says last.
+_CRASHES = ("panicked", "has overflowed its stack", "memory allocation of", "fatal runtime error")
+
+
 class Log:
     """The log of a driver from now on."""
 
@@ -24,7 +28,7 @@ class Log:
         driver.run(_HEAR)
 
     def panic(self) -> str | None:
-        """The first line of a panic since the last call."""
+        """The first line of a panic, or of an abort, since the last call."""
         with self._path.open("rb") as file:
             file.seek(self._at)
             more = file.read()
@@ -32,4 +36,4 @@ class Log:
         whole = more[: more.rfind(b"\n") + 1]
         self._at += len(whole)
         lines = whole.decode(errors="replace").splitlines()
-        return next((line for line in lines if "panicked" in line), None)
+        return next((line for line in lines if any(words in line for words in _CRASHES)), None)

@@ -183,9 +183,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("cipher-*", _FILE),
 )
 
-# Their codes are right when they come, but they need not come: the file that is unlinked is held open, and bytes behind a
-# file that is still being written are written over.
-_SELDOM = frozenset({"spill-removed", "write-begun-file-extended"})
+# Its code is right when it comes, but it need not come: bytes behind a file that is still being written are written over.
+_SELDOM = frozenset({"write-begun-file-extended"})
 
 
 def codes_of(name: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,7 +130,8 @@ class Spilled:
                     spared -= 1
                     over.wait(0.003)
                     continue
-                with cramped.stopped():
+                # A file may go before the signal has stopped every thread.
+                with cramped.stopped(), suppress(FileNotFoundError):
                     files = cramped.files()
                     did = self.change(cramped, files, rng) if files else None
                     what.extend([did] if did else [])

@@ -25,7 +25,13 @@ _AT_HOME = frozenset({"stream", "stream_count"})
 _OUT = _STREAM | _AT_HOME
 _COMMIT = frozenset({"commit_opening"})
 _SENT = frozenset({"COFFER_OPENING"})
-_ATTEMPTS = frozenset({"COFFER_ATTEMPTS_MISSING"})
+# A list of attempts, bounds or values that the descriptor pins, and that came not, or as another's.
+_PINNED = frozenset(
+    {
+        *("COFFER_ATTEMPTS_MISSING", "COFFER_ATTEMPTS_STALE", "COFFER_ATTEMPTS_COUNT"),
+        *("COFFER_OBJECT_MISSING", "COFFER_OBJECT_DIGEST", "COFFER_OBJECT_FOREIGN"),
+    }
+)
 _FILE = frozenset({"COFFER_FILE"})
 _TABLE = frozenset({"table"})
 # Of messages that are out of turn: the engine says so, or what follows finds the connection closed.
@@ -67,8 +73,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     # what starts a task
     ("repeat-object", _NOTHING),
     ("reorder-objects", _NOTHING),
-    ("drop-object", _ATTEMPTS),
-    ("object-of-a-stage", _SENT | _ATTEMPTS),
+    ("drop-object", _PINNED),
+    ("object-of-a-stage", _SENT | _PINNED),
     ("*object*", _SENT),
     ("*fragment*", _SENT),
     ("*descriptor*", _SENT),

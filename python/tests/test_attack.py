@@ -13,7 +13,7 @@ import pytest
 
 from coffer.workload.answers import Answer
 from coffer.workload.runner import QueryFailed
-from coffer_security.attack import expected, forged, judge, registry, wire
+from coffer_security.attack import expected, forged, judge, registry, wire, writes
 from coffer_security.attack.arena import Arena
 from coffer_security.attack.layout import Chunk, pages
 from coffer_security.attack.mutation import Mutation, Outcome
@@ -39,8 +39,8 @@ SOME = [mutation for mutation in registry.mutations() if "query" in mutation.nee
 
 
 def test_unharmed_questions_are_answered_right(arena: Arena) -> None:
-    for writes in (False, True):
-        question = arena.ask(random.Random(1), writes=writes)
+    for writing in (False, True):
+        question = arena.ask(random.Random(1), writes=writing)
         assert arena.judge(question, lambda question=question: arena.run(question)).verdict == "right_rows"
 
 
@@ -115,6 +115,36 @@ def test_a_lie_of_two_engines_is_detected_or_harmless(mutation: Mutation, cluste
     row = Campaign([mutation], lambda _: cluster, seed=SEED).once(mutation, cluster)
     assert not row.findings
     assert row.applied == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "fits"),
+    [
+        ("[TABLE_OR_VIEW_NOT_FOUND] written", True),
+        ("[table] the manifest does not open", True),
+        ("[COFFER_PANIC] a defect", False),
+        ("java.lang.NullPointerException", False),
+    ],
+)
+def test_what_a_failed_write_left_cannot_be_read_for_any_reason(error: str, fits: bool, arena: Arena) -> None:
+    def fail() -> Answer:
+        raise QueryFailed("PySparkException", error, None)
+
+    new = arena.question("ctas-shuffled")
+    assert (writes.left_behind(new, fail) is None) == fits
+    # A table that was there must be readable.
+    assert writes.left_behind(arena.question("insert"), fail) is not None
+
+
+def test_a_failed_write_left_the_old_rows_or_all_new_ones(arena: Arena) -> None:
+    question = arena.question("insert")
+    assert question.unwritten
+    assert writes.left_behind(question, lambda: question.unwritten) is None
+    assert writes.left_behind(question, lambda: question.expected) is None
+    half = Answer(question.expected.schema, question.expected.rows[:-1], 0.0)
+    assert writes.left_behind(question, lambda: half) is not None
+    new = arena.question("ctas-shuffled")
+    assert writes.left_behind(new, lambda: Answer(new.expected.schema, [], 0.0)) is not None
 
 
 def test_every_lie_is_told_somewhere() -> None:

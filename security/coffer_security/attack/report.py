@@ -10,7 +10,7 @@ from coffer_security.attack import expected
 from coffer_security.attack.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
-ENOUGH = 20  # runs of a mutation in which it is detected at least once, if it can be
+ENOUGH = 12  # runs of a mutation in which it is detected at least once, if it can be
 _COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")
 
 

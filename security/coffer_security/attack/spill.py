@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
 _MEMORY = "8MiB"
+_SETTLES = 5.0  # seconds that a refused query's tasks may take to end
 
 
 class Cramped:
@@ -86,6 +87,12 @@ class Cramped:
                     continue
         return sorted(found)
 
+    def settle(self) -> None:
+        """Waits, for a while, until the tasks of the last query have let go of their files, and so of their memory."""
+        deadline = time.monotonic() + _SETTLES
+        while self.files() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """The engine does nothing meanwhile."""
@@ -114,6 +121,7 @@ class Spilled:
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         cramped = arena.keep("cramped", lambda: Cramped(arena))
+        cramped.settle()
         question = cramped.pieces.spilling(rng)
         cramped.seen.clear()
         engines = cramped.engines()
@@ -160,6 +168,9 @@ class Spilled:
         panic = cramped.log.panic()
         if panic:
             verdict = ("wrong", "panic", panic)
+        if verdict[:2] == ("detected", "COFFER_MEMORY"):
+            # An engine of so little memory may have no room left. That is no check of a file, and so does not count.
+            return Outcome(False, "right_rows", "", verdict[2])
         detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 

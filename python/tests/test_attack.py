@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coffer.workload.answers import Answer
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import hostile, judge, registry, wire
+from coffer_security.attack import expected, forged, hostile, judge, registry, wire, writes
 from coffer_security.attack.arena import CONF, Arena
+from coffer_security.attack.layout import Chunk, pages
 from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.orchestrator import Campaign, kinds_of
 from coffer_security.attack.questions import PROFILES, Question
-from coffer_security.attack.report import Report
+from coffer_security.attack.report import ENOUGH, Report
 
 SEED = 20261121
 # Few questions, but all kinds of stages: scans, shuffles, broadcasts, sorts, a write of each sort.
@@ -31,12 +36,13 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
 # Over columns of other protections than `tee`: all lies that exist there alone, and some of those that any query is told.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
+CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
 SOME = [mutation for mutation in registry.mutations() if "query" in mutation.needs][::8]
 
 
 def test_unharmed_questions_are_answered_right(arena: Arena) -> None:
-    for writes in (False, True):
-        question = arena.ask(random.Random(1), writes=writes)
+    for writing in (False, True):
+        question = arena.ask(random.Random(1), writes=writing)
         assert arena.judge(question, lambda question=question: arena.run(question)).verdict == "right_rows"
 
 
@@ -88,6 +94,65 @@ def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
     assert failed("java.lang.NullPointerException") == ("wrong", "no-code")
     assert failed("[TABLE_OR_VIEW_NOT_FOUND] lineitem") == ("wrong", "no-code")
     assert failed("[COFFER_PANIC] a defect") == ("wrong", "COFFER_PANIC")
+    # The line of a thread that panicked, in an engine that may be gone by now.
+    arena.driver.run(_LINE)
+    assert arena.judge(question, lambda: right).check == "panic"
+    assert arena.judge(question, lambda: right).check == ""
+
+
+_LINE = """
+logger = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.sql.coffer.wire.EngineProcess")
+logger.info("engine: thread 'worker' panicked at a place that there is not")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    with Arena(tmp_path_factory.mktemp("cluster"), kind="cluster", like=arena) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("mutation", CLUSTERED, ids=lambda mutation: mutation.name)
+def test_a_lie_of_two_engines_is_detected_or_harmless(mutation: Mutation, cluster: Arena) -> None:
+    row = Campaign([mutation], lambda _: cluster, seed=SEED).once(mutation, cluster)
+    assert not row.findings
+    assert row.applied == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "fits"),
+    [
+        ("[TABLE_OR_VIEW_NOT_FOUND] written", True),
+        ("[table] the manifest does not open", True),
+        ("[COFFER_PANIC] a defect", False),
+        ("java.lang.NullPointerException", False),
+    ],
+)
+def test_what_a_failed_write_left_cannot_be_read_for_any_reason(error: str, fits: bool, arena: Arena) -> None:
+    def fail() -> Answer:
+        raise QueryFailed("PySparkException", error, None)
+
+    new = arena.question("ctas-shuffled")
+    assert (writes.left_behind(new, fail) is None) == fits
+    # A table that was there must be readable.
+    assert writes.left_behind(arena.question("insert"), fail) is not None
+
+
+def test_a_failed_write_left_the_old_rows_or_all_new_ones(arena: Arena) -> None:
+    question = arena.question("insert")
+    assert question.unwritten
+    assert writes.left_behind(question, lambda: question.unwritten) is None
+    assert writes.left_behind(question, lambda: question.expected) is None
+    half = Answer(question.expected.schema, question.expected.rows[:-1], 0.0)
+    assert writes.left_behind(question, lambda: half) is not None
+    new = arena.question("ctas-shuffled")
+    assert writes.left_behind(new, lambda: Answer(new.expected.schema, [], 0.0)) is not None
+
+
+def test_every_lie_is_told_somewhere() -> None:
+    assert {mutation.name for mutation in registry.mutations()} == {
+        mutation.name for mutation in (*LOCAL, *PROTECTED, *CLUSTERED)
+    }
 
 
 # A join, a sort and a limit that AQE would drop if it believed the counts of rows; in plaintext Spark it does. Nothing in it
@@ -169,6 +234,64 @@ def test_false_counts_deceive_plaintext_spark_and_not_coffer(lie: str, arena: Ar
 def test_codes_are_those_of_the_reference() -> None:
     assert {"COFFER_FRAME", "COFFER_STREAM_MISSING", "commit_opening", "failed", "wrong_binding"} <= judge.codes()
     assert judge.named("Job aborted: [COFFER_TASK] stage 1: failed {x}; [COFFER_OPENING] altered") == "COFFER_OPENING"
+    alone = "[COFFER_TASK] a task failed in its engine (session, stage 1, partition 0)"
+    assert judge.named(alone) == "COFFER_TASK session"
+
+
+def test_a_lie_may_end_only_in_the_codes_that_explain_it() -> None:
+    words = {"COFFER_TASK no such word"}
+    for mutation in registry.mutations():
+        codes = {code.removeprefix("COFFER_TASK ") for code in expected.codes_of(mutation.name) - words}
+        assert codes <= judge.codes() - judge.DEFECTS, mutation.name
+        # Where the host's own word is all there is, or an engine is lost, the lie is one that says why.
+        if not mutation.name.startswith(TOLD_BY_THE_HOST):
+            assert not {code for code in expected.codes_of(mutation.name) if code.startswith("COFFER_TASK ")}, mutation.name
+            assert "COFFER_ENGINE_LOST" not in codes, mutation.name
+
+    def held(name: str, check: str) -> str:
+        return expected.held(name, Outcome(True, "detected", check, "")).verdict
+
+    assert held("flip-bit-in", "COFFER_FRAME") == "detected"
+    assert held("flip-bit-in", "COFFER_MEMORY") == held("flip-bit-in", "COFFER_TASK failed") == "wrong"
+    assert held("attest-other-owner", "COFFER_ENGINE_LOST") == "wrong"
+    assert held("close-midway", "COFFER_ENGINE_LOST") == "detected"
+    assert held("replay-an-ended-session", "closed") == "wrong"
+    with pytest.raises(KeyError):
+        expected.codes_of("a lie of which nothing was said")
+
+
+TOLD_BY_THE_HOST = (
+    *("failed-invented", "false-session", "false-protocol", "flip-bit-release", "release-of-another-query"),
+    *("release-under-another-number", "start-of-a-query", "answer-", "garbage-", "replay-start-before-start"),
+    *("hostile-length-midway", "attest-midway", "start-midway", "close-midway"),
+)
+
+
+@pytest.mark.parametrize("forge", [forged.plain, forged.foreign, forged.plain_with_sealed_magic])
+def test_a_forgery_has_the_size_of_what_it_replaces(forge: Callable[[Path, int], bytes | None], tmp_path: Path) -> None:
+    source = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"k": range(5000), "s": [str(k) for k in range(5000)]}), source)
+    least = len(forge(source, 1 << 20) or b"")
+    assert least == 1 << 20
+    for size in (3000, 9999, 20_000, 20_001, 20_127, 20_128, 90_000):
+        content = forge(source, size)
+        assert content is not None
+        assert len(content) == size
+        if forge is forged.plain:
+            assert pq.read_table(io.BytesIO(content)).schema.names == ["k", "s"]
+    assert forge(source, 100) is None
+
+
+def test_pages_of_a_chunk_are_found_by_their_lengths() -> None:
+    def module(length: int) -> bytes:
+        return length.to_bytes(4, "little") + bytes(length)
+
+    content = b"PARE" + b"".join(map(module, (30, 100, 31, 100, 30, 50)))
+    chunk = Chunk(0, "a", 4, len(content))
+    found = pages(content, chunk)
+    assert [len(page) for page in found] == [138, 139, 88]
+    assert (found[0].start, found[-1].stop) == (4, len(content))
+    assert pages(content, Chunk(0, "a", 4, len(content) - 1)) == []
 
 
 def test_a_report_counts_only_what_was_applied() -> None:
@@ -179,3 +302,12 @@ def test_a_report_counts_only_what_was_applied() -> None:
     assert (report.applied, report.wrong, report.idle) == (1, 1, ["b"])
     assert report.as_json()["mutations"]["a"]["detected"] == 1
     assert "| a " in report.table()
+
+
+def test_a_lie_that_is_never_detected_is_reported_unless_it_is_harmless() -> None:
+    report = Report(["stored-page-flipped", "stored-extended", "stored-cut"])
+    for name in ("stored-page-flipped", "stored-extended"):
+        for _ in range(ENOUGH):
+            report.row(name).add(Outcome(True, "right_rows", "", ""), 1.0)
+    report.row("stored-cut").add(Outcome(True, "right_rows", "", ""), 1.0)
+    assert report.unseen == ["stored-page-flipped"]

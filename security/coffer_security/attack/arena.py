@@ -19,6 +19,7 @@ from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
 from coffer_security.attack import ground, hostile, questions
 from coffer_security.attack.judge import DEFECTS, named
+from coffer_security.attack.logs import Log
 from coffer_security.attack.mutation import Outcome, Verdict
 from coffer_security.attack.questions import PROFILES, Question
 from coffer_security.attack.saboteur import Done, Saboteurs, program
@@ -278,6 +279,7 @@ class Arena:
             conf=conf,
             env=environment,
         )
+        self._log = Log(self.driver, self.folder / "driver.log")
         self.saboteur.wait(2 if self.kind == "cluster" else 1)
         self._engines = frozenset()
         self.within(lambda: self.driver.query("SELECT count(*) FROM nation"))
@@ -350,13 +352,15 @@ class Arena:
             return Judgement("wrong", "no-code", short)
         if code in DEFECTS:
             return Judgement("wrong", code, short)
-        return Judgement("detected", code, "")
+        return Judgement("detected", code, short)
 
     def _healthy(self) -> Judgement | None:
-        """None if the engines are those that ran before and none has panicked."""
+        """None if the engines are those that ran before and nothing has panicked: they, one that is gone, or the client
+        engine."""
         health = self.saboteur.health()
-        if health.panics:
-            return Judgement("wrong", "panic", health.panics[0])
+        panics = [panic for panic in (self._log.panic(), *health.panics) if panic]
+        if panics:
+            return Judgement("wrong", "panic", panics[0])
         if not self._engines:
             self._engines = health.engines
         elif health.engines != self._engines:

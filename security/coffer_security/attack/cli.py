@@ -20,7 +20,8 @@ _LIVE_PERCENT = 30  # of the runs go through Spark, the rest below it
 
 
 def main(argv: list[str]) -> int:
-    """0 when nothing went wrong and every mutation was applied at least once; else 1."""
+    """0 when nothing went wrong, every mutation was applied at least once, and those that can be detected were, if they were
+    applied often; else 1."""
     arguments = _parser().parse_args(argv)
     mutations = registry.mutations()
     if arguments.only:
@@ -61,7 +62,9 @@ def main(argv: list[str]) -> int:
     _write(report, arguments, time.monotonic() - started)
     for name in report.idle:
         print(f"{name}: never applied", file=sys.stderr)
-    return 1 if report.wrong or report.idle or interrupted else 0
+    for name in report.unseen:
+        print(f"{name}: never detected in {report.row(name).applied} runs", file=sys.stderr)
+    return 1 if report.wrong or report.idle or report.unseen or interrupted else 0
 
 
 def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own. Each of a wanted size."""
+"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own. Each of a wanted size, or
+None where one row takes more."""
 
 from __future__ import annotations
 
@@ -13,22 +14,23 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 
 from coffer.pme import crypto_factory
+from coffer_security.attack.layout import TAIL
 
 
 @lru_cache(maxsize=64)
-def plain(source: Path, size: int) -> bytes:
-    """Rows of the table as an ordinary Parquet file, of just that size where rows and padding allow it."""
+def plain(source: Path, size: int) -> bytes | None:
+    """Rows of the table as an ordinary Parquet file of just that size."""
     return _of_size(source, size, {})
 
 
-def plain_with_sealed_magic(source: Path, size: int) -> bytes:
+def plain_with_sealed_magic(source: Path, size: int) -> bytes | None:
     """The same, said to be encrypted by its first and last bytes."""
     content = plain(source, size)
-    return b"PARE" + content[4:-4] + b"PARE"
+    return content and b"PARE" + content[4:-4] + b"PARE"
 
 
 @lru_cache(maxsize=64)
-def foreign(source: Path, size: int) -> bytes:
+def foreign(source: Path, size: int) -> bytes | None:
     """Rows of the table, encrypted in the standard's way under keys that the host drew."""
     keks = {"footer": os.urandom(16), "columns": os.urandom(16)}
     columns = pq.read_schema(source).names
@@ -43,23 +45,20 @@ def foreign(source: Path, size: int) -> bytes:
 _KMS = pe.KmsConnectionConfig()
 
 
-def _of_size(source: Path, size: int, options: dict[str, Callable[[], object]]) -> bytes:
+def _of_size(source: Path, size: int, options: dict[str, Callable[[], object]]) -> bytes | None:
+    """As many rows as fit, and zeros before the footer: nothing in a file says how far its footer is from its pages."""
     rows = pq.read_table(source)
-    content = _written(rows, 0, options)
+    content = _written(rows, options)
     while len(content) > size and rows.num_rows > 1:
         rows = rows.slice(0, rows.num_rows * 2 // 3)
-        content = _written(rows, 0, options)
-    padding = 0
-    for _ in range(8):
-        if len(content) == size:
-            break
-        padding = max(0, padding + size - len(content))
-        content = _written(rows, padding, options)
-    return content
+        content = _written(rows, options)
+    if len(content) > size:
+        return None
+    footer = len(content) - TAIL - int.from_bytes(content[-TAIL:-4], "little")
+    return content[:footer] + bytes(size - len(content)) + content[footer:]
 
 
-def _written(rows: pa.Table, padding: int, options: dict[str, Callable[[], object]]) -> bytes:
-    rows = rows.replace_schema_metadata({"padding": "x" * padding} if padding else None)
+def _written(rows: pa.Table, options: dict[str, Callable[[], object]]) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "forged.parquet"
         with pq.ParquetWriter(

@@ -109,11 +109,7 @@ class Pieces(Table):
         which = rng.randrange(4)
         first = rng.randrange(self.ROWS - 3000)
         if which == 0:
-            sql = "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, max(s) AS l FROM pieces"
-            sums = [int(column.sum()) for column in (self._id, self._a, self._b)]
-            row = [str(self.ROWS), *map(str, sums), min(self._s), max(self._s)]
-            types = ["bigint", "bigint", "bigint", "bigint", "string", "string"]
-            return _question(sql, dict(zip("niabfl", types, strict=True)), [row])
+            return self.whole(rng)
         if which == 1:
             sql = "SELECT a % 5 AS k, count(*) AS n, sum(b) AS b FROM pieces GROUP BY a % 5"
             groups = [(k, self._b[self._a % 5 == k]) for k in range(5)]
@@ -128,6 +124,23 @@ class Pieces(Table):
         sql = f"SELECT a, b, s FROM pieces WHERE id = {first}"
         row = [str(self._a[first]), str(self._b[first]), self._s[first]]
         return _question(sql, {"a": "bigint", "b": "bigint", "s": "string"}, [row])
+
+    def whole(self, _: random.Random) -> Question:
+        """About all values of all columns."""
+        sql = "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, max(s) AS l FROM pieces"
+        sums = [int(column.sum()) for column in (self._id, self._a, self._b)]
+        row = [str(self.ROWS), *map(str, sums), min(self._s), max(self._s)]
+        types = ["bigint", "bigint", "bigint", "bigint", "string", "string"]
+        return _question(sql, dict(zip("niabfl", types, strict=True)), [row])
+
+    def by_index(self, rng: random.Random) -> Question:
+        """About few rows, of all columns, found by a condition that every row group may fulfil: then engines look at the
+        page index of all."""
+        below = rng.randrange(1 << 31, 1 << 32)
+        sql = f"SELECT id, a, b, s FROM pieces WHERE a < {below}"
+        found = np.flatnonzero(self._a < below).tolist()
+        rows = [[str(at), str(self._a[at]), str(self._b[at]), self._s[at]] for at in found]
+        return _question(sql, {"id": "bigint", "a": "bigint", "b": "bigint", "s": "string"}, rows)
 
     def at_home(self, rng: random.Random) -> Question:
         """What the client engine must put together from two parts that engines bring."""

@@ -25,10 +25,13 @@ def codes() -> frozenset[str]:
 def named(message: str) -> str | None:
     """The first of Coffer's codes that an error's text has in brackets, as `[COFFER_FRAME]`; None when it has none.
 
-    Spark's words around it do not matter. The uniform word that the host sees (`[COFFER_TASK]` with a sealed error) names no
-    check and is skipped when another is there.
+    Spark's words around it do not matter. `COFFER_TASK` names no check and is skipped when another code is there. Alone it
+    says that no sealed error came: the host's word, which is all there is then, stands behind it, as `COFFER_TASK session`.
     """
     brackets = re.findall(r"\[(\w+)\]", message)
     known = [code for code in brackets if code in codes()]
     telling = [code for code in known if code != "COFFER_TASK"]
-    return (telling or known or [None])[0]
+    if telling or not known:
+        return telling[0] if telling else None
+    word = re.search(r"a task failed in its engine \(([^,()]*), stage", message)
+    return f"COFFER_TASK {word.group(1)}" if word else "COFFER_TASK"

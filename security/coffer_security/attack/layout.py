@@ -11,7 +11,7 @@ import pyarrow.parquet.encryption as pe
 
 from coffer.pme import crypto_factory
 
-_TAIL = 8  # the footer's length and the magic
+TAIL = 8  # the footer's length and the magic
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,20 @@ class Layout:
         return range(self.footer.stop, self.size)
 
 
+def pages(content: bytes, chunk: Chunk) -> list[range]:
+    """Where the pages of an encrypted chunk lie in its file's `content`: each is two modules, header and page, of which only
+    the lengths stand in the clear. None, if the bytes are no such modules."""
+    modules = []
+    at = chunk.start
+    while at < chunk.end:
+        end = at + 4 + int.from_bytes(content[at : at + 4], "little")
+        modules.append(range(at, end))
+        at = end
+    if at != chunk.end or len(modules) % 2:
+        return []
+    return [range(header.start, page.stop) for header, page in zip(modules[::2], modules[1::2], strict=True)]
+
+
 def layout(path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str, str]] | None = None) -> Layout:
     """Of a file whose KEKs are all here. `stored`: of a table with stored columns, the logical column and the form of each
     column of its files."""
@@ -67,6 +81,6 @@ def layout(path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str
                 Chunk(group, name, start, start + column.total_compressed_size, *(stored or {}).get(name, (name, "tee")))
             )
     content = path.read_bytes()
-    end = len(content) - _TAIL
+    end = len(content) - TAIL
     start = end - int.from_bytes(content[end : end + 4], "little")
     return Layout(len(content), tuple(chunks), range(start, end))

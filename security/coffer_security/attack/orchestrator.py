@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
+from coffer_security.attack import expected
 from coffer_security.attack.arena import PROTECTED, Arena, Kind
 from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.report import Report, Row
@@ -99,7 +100,7 @@ class Campaign:
         rng = random.Random(f"{self._seed}/{mutation.name}/{row.tried}")
         started = time.monotonic()
         try:
-            outcome = mutation.attempt(arena, rng)
+            outcome = expected.held(mutation.name, mutation.attempt(arena, rng))
         except Exception as error:
             # The harness's own failure: a long run goes on, but does not end well.
             outcome = Outcome(False, "wrong", "harness", f"try {row.tried}: {repr(error)[:600]}")

@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from coffer_security.attack import expected
 from coffer_security.attack.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
+ENOUGH = 12  # runs of a mutation in which it is detected at least once, if it can be
 _COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")
 
 
@@ -88,6 +90,15 @@ class Report:
     def idle(self) -> list[str]:
         """Mutations that were tried and never found a place: the harness's fault."""
         return [name for name, row in self.rows.items() if row.tried and not row.applied]
+
+    @property
+    def unseen(self) -> list[str]:
+        """Mutations that were applied often and never detected, though they should be: they do not bite on what is read."""
+        return [
+            name
+            for name, row in self.rows.items()
+            if row.applied >= ENOUGH and not row.detected and not expected.harmless(name)
+        ]
 
     def as_json(self, **beside: Any) -> dict[str, Any]:
         return {"mutations": {name: row.as_json() for name, row in self.rows.items() if row.tried}, **beside}

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from coffer.workload.runner import Driver, QueryFailed
 from coffer_security.attack import ground
 from coffer_security.attack.arena import CONF, Hung
 from coffer_security.attack.judge import DEFECTS, named
+from coffer_security.attack.logs import Log
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 # So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
 _MEMORY = "8MiB"
+_SETTLES = 5.0  # seconds that a refused query's tasks may take to end
 
 
 class Cramped:
@@ -58,6 +60,7 @@ class Cramped:
                 "spark.sql.shuffle.partitions": "2",
             },
         )
+        self.log = Log(self.driver, arena.folder / "cramped.log")
         # An engine makes the folder of its spill files when it starts.
         arena.within(lambda: self.driver.query("SELECT count(*) FROM pieces WHERE id < 5"))
         self._folders = list(self._local.glob("*/coffer-spill-*/coffer-spill-*"))
@@ -83,6 +86,12 @@ class Cramped:
                 except FileNotFoundError:
                     continue
         return sorted(found)
+
+    def settle(self) -> None:
+        """Waits, for a while, until the tasks of the last query have let go of their files, and so of their memory."""
+        deadline = time.monotonic() + _SETTLES
+        while self.files() and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
@@ -112,6 +121,7 @@ class Spilled:
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         cramped = arena.keep("cramped", lambda: Cramped(arena))
+        cramped.settle()
         question = cramped.pieces.spilling(rng)
         cramped.seen.clear()
         engines = cramped.engines()
@@ -128,7 +138,8 @@ class Spilled:
                     spared -= 1
                     over.wait(0.003)
                     continue
-                with cramped.stopped():
+                # A file may go before the signal has stopped every thread.
+                with cramped.stopped(), suppress(FileNotFoundError):
                     files = cramped.files()
                     did = self.change(cramped, files, rng) if files else None
                     what.extend([did] if did else [])
@@ -144,7 +155,8 @@ class Spilled:
         except QueryFailed as error:
             code = named(error.message)
             sound = code is not None and code not in DEFECTS
-            verdict = ("detected", code, "") if sound else ("wrong", code or "no-code", error.message[:300])
+            short = " ".join(error.message.split())[:300]
+            verdict = ("detected", code, short) if sound else ("wrong", code or "no-code", short)
         else:
             found = difference(question.expected, answer, ordered=False)
             verdict = ("wrong", "rows", found) if found else ("right_rows", "", "")
@@ -153,6 +165,12 @@ class Spilled:
             thread.join()
         if cramped.engines() != engines:
             verdict = ("wrong", "engine-lost", "the engine ended")
+        panic = cramped.log.panic()
+        if panic:
+            verdict = ("wrong", "panic", panic)
+        if verdict[:2] == ("detected", "COFFER_MEMORY"):
+            # An engine of so little memory may have no room left. That is no check of a file, and so does not count.
+            return Outcome(False, "right_rows", "", verdict[2])
         detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 
@@ -224,30 +242,34 @@ def _blocks_swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | 
 
 
 def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random) -> str | None:
-    file = rng.choice(files)
-    now = file.read_bytes()
+    now = rng.choice(files).read_bytes()
     old = rng.choice(cramped.museum) if cramped.museum else None
     cramped.museum = [*cramped.museum, now][-8:]
     if old is None:
         return None
-    file.write_bytes(old)
-    return f"a spill file of an earlier query, {len(old)} bytes for {len(now)}"
+    for file in files:
+        file.write_bytes(old)
+    return f"a spill file of an earlier query, {len(old)} bytes, in the place of {len(files)}"
 
 
 def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
-    """A file is what it was a moment before."""
+    """Files are what they were a moment before: all that have grown, as some have been read and will not be again."""
+    aged = []
     for file in files:
         before, now = cramped.seen.get(file, b""), file.read_bytes()
         if before and len(before) < len(now):
             file.write_bytes(before)
-            return f"a spill file of {len(now)} bytes as it was with {len(before)}"
+            aged.append(f"{len(now)} bytes as it was with {len(before)}")
         cramped.seen[file] = now
-    return None
+    return f"spill files of {', '.join(aged)}" if aged else None
 
 
 def _removed(_: Cramped, files: list[Path], rng: random.Random) -> str:
-    rng.choice(files).unlink(missing_ok=True)
-    return "a spill file removed"
+    """All of them: what an engine holds open it goes on reading, and others it opens only when it reads them."""
+    del rng
+    for file in files:
+        file.unlink(missing_ok=True)
+    return f"{len(files)} spill files removed"
 
 
 MUTATIONS = (

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coffer_security.attack import forged, ground
-from coffer_security.attack.ground import Table
-from coffer_security.attack.layout import Chunk
+from coffer_security.attack.ground import Pieces, Table
+from coffer_security.attack.layout import Chunk, pages
 from coffer_security.attack.mutation import Outcome
+from coffer_security.attack.questions import Question
 
 if TYPE_CHECKING:
     from coffer_security.attack.arena import Arena
@@ -34,6 +35,10 @@ class Place:
         """Of the file: those of columns that the query names."""
         return [chunk for chunk in self.table.layout(self.file).chunks if chunk.logical in self.words]
 
+    def encrypted(self) -> list[Chunk]:
+        """Of these: those whose pages are encrypted."""
+        return [chunk for chunk in self.chunks() if not chunk.clear]
+
 
 # Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
 Change = Callable[[Place, random.Random], str | None]
@@ -42,18 +47,19 @@ Change = Callable[[Place, random.Random], str | None]
 @dataclass(frozen=True)
 class Stored:
     """One change of one data file while a query that reads the table is asked. `pieces`: only of the table that has several
-    files and row groups."""
+    files and row groups; `asked`: what is asked of that table then, if not any of its questions."""
 
     name: str
     change: Change
     pieces: bool = False
     needs: frozenset[str] = frozenset({"local", "query"})
+    asked: Callable[[Pieces, random.Random], Question] = Pieces.question
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
         pieces = ground.pieces(arena)
         if self.pieces or rng.random() < 0.5:
             table: Table = pieces
-            question = pieces.question(rng)
+            question = self.asked(pieces, rng)
             run = lambda: pieces.ask(arena, question)  # noqa: E731
         else:
             question = arena.ask(rng)
@@ -101,8 +107,10 @@ def _zero_in(part: Callable[[Place, random.Random], range], most: int | None = N
     return change
 
 
-def _anywhere(place: Place, _: random.Random) -> range:
-    return range(place.file.stat().st_size)
+def _anywhere(place: Place, rng: random.Random) -> range:
+    """Any part of the file that the query reads; a chunk as often as the rest."""
+    parts = [_chunk, _chunk, _footer, _tail]
+    return rng.choice(parts)(place, rng)
 
 
 def _chunk(place: Place, rng: random.Random) -> range:
@@ -115,7 +123,11 @@ def _chunk(place: Place, rng: random.Random) -> range:
 
 def _module_length(place: Place, rng: random.Random) -> range:
     """The length of a chunk's first module, which stands in the clear: what a reader allocates by."""
-    return _chunk(place, rng)[:4]
+    chunks = place.encrypted()
+    if not chunks:
+        return range(0)
+    start = rng.choice(chunks).start
+    return range(start, start + 4)
 
 
 def _footer(place: Place, _: random.Random) -> range:
@@ -180,17 +192,26 @@ def _exchange_chunks(same_column: bool) -> Change:
 
 
 def _exchange_pages(place: Place, rng: random.Random) -> str | None:
-    """The two halves of a chunk: pages, where it has several, else parts of one."""
-    where = _chunk(place, rng)
-    half = len(where) // 2
-    if not half:
-        return None
+    """Two whole pages of one chunk, each with its header; of one length where there are such, or those between them move."""
     content = place.file.read_bytes()
-    a, b = content[where.start : where.start + half], content[where.start + half : where.start + 2 * half]
-    if a == b:
+    pairs = [
+        (one, other)
+        for chunk in place.encrypted()
+        for found in [pages(content, chunk)]
+        for at, one in enumerate(found)
+        for other in found[at + 1 :]
+    ]
+    if not pairs:
         return None
-    ground.overwrite(place.file, where.start, b + a)
-    return f"halves of {where} of {place.file.name} swapped"
+    equal = [(one, other) for one, other in pairs if len(one) == len(other)]
+    one, other = rng.choice(equal or pairs)
+    first, between, last = (
+        content[one.start : one.stop],
+        content[one.stop : other.start],
+        content[other.start : other.stop],
+    )
+    ground.overwrite(place.file, one.start, last + between + first)
+    return f"pages at {one} and {other} of {place.file.name} swapped"
 
 
 def _chunk_of_another_file(place: Place, rng: random.Random) -> str | None:
@@ -286,36 +307,41 @@ def _folder(place: Place, _: random.Random) -> str:
     return f"{place.file.name} became a folder"
 
 
-def _forgery(make: Callable[[Path, int], bytes]) -> Change:
+def _forgery(make: Callable[[Path, int], bytes | None]) -> Change:
     """A file of the harness's own making, of the same size, rows and columns."""
 
-    def change(place: Place, _: random.Random) -> str:
+    def change(place: Place, _: random.Random) -> str | None:
         size = place.file.stat().st_size
         content = make(place.table.plain, size)
+        if content is None or len(content) != size:
+            return None
         place.file.write_bytes(content)
-        return f"{place.file.name} became a forgery of {len(content)} bytes (it had {size})"
+        return f"{place.file.name} became a forgery of the {size} bytes it had"
 
     return change
 
 
+# The page index is read of files without clear columns alone.
+_LOCAL = frozenset({"local"})
+
 MUTATIONS = (
-    Stored("stored-bit-flipped", _flip_in(_anywhere)),
+    Stored("stored-bit-flipped", _flip_in(_anywhere), asked=Pieces.whole),
     Stored("stored-page-flipped", _flip_in(_chunk)),
     Stored("stored-module-length-flipped", _flip_in(_module_length)),
-    Stored("stored-page-index-flipped", _flip_in(_page_index)),
+    Stored("stored-page-index-flipped", _flip_in(_page_index), pieces=True, needs=_LOCAL, asked=Pieces.by_index),
     Stored("stored-footer-flipped", _flip_in(_footer)),
     Stored("stored-tail-flipped", _flip_in(_tail)),
-    Stored("stored-range-zeroed", _zero_in(_anywhere, 4096)),
-    Stored("stored-page-index-zeroed", _zero_in(_page_index)),
-    Stored("stored-statistics-zeroed", _zero_in(_footer, 16)),
+    Stored("stored-range-zeroed", _zero_in(_anywhere, 4096), asked=Pieces.whole),
+    Stored("stored-page-index-zeroed", _zero_in(_page_index), pieces=True, needs=_LOCAL, asked=Pieces.by_index),
+    Stored("stored-footer-part-zeroed", _zero_in(_footer, 16)),
     Stored("stored-footer-zeroed", _zero_in(_footer)),
     Stored("stored-cut", _cut),
     Stored("stored-extended", _extended),
     Stored("stored-huge", _huge),
     Stored("stored-columns-swapped", _exchange_chunks(same_column=False)),
     Stored("stored-row-groups-swapped", _exchange_chunks(same_column=True), pieces=True),
-    Stored("stored-pages-swapped", _exchange_pages),
-    Stored("stored-chunk-of-another-file", _chunk_of_another_file, pieces=True),
+    Stored("stored-pages-swapped", _exchange_pages, asked=Pieces.whole),
+    Stored("stored-chunk-of-another-file", _chunk_of_another_file, pieces=True, asked=Pieces.whole),
     Stored("stored-footer-of-another-file", _footer_of_another_file, pieces=True),
     Stored("stored-file-missing", _missing),
     Stored("stored-files-swapped", _swapped, pieces=True),

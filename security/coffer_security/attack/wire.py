@@ -86,6 +86,7 @@ class EndedSession:
             return Outcome(False, "right_rows", "", f"{detail} ({left} sessions live)")
         if said["answer"] == "done":
             return Outcome(True, "wrong", "ran-again", detail)
+        # Which word it must be: `expected`.
         return Outcome(True, "detected", said["answer"].partition(":")[0], detail)
 
 

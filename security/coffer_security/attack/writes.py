@@ -17,6 +17,7 @@ from coffer.workload.answers import Answer, difference
 from coffer.workload.runner import QueryFailed
 from coffer_security.attack import ground, questions
 from coffer_security.attack.arena import Unwritten
+from coffer_security.attack.judge import DEFECTS, named
 from coffer_security.attack.mutation import Outcome
 
 if TYPE_CHECKING:
@@ -144,25 +145,30 @@ def _written(arena: Arena, question: Question, table: str, host: _Host) -> Answe
         arena.within(lambda: arena.driver.query(question.sql.format(table=table), question.conf))
     except QueryFailed:
         host.stop()
-        _unwritten(arena, question, back)
+        amiss = left_behind(question, lambda: arena.within(lambda: arena.driver.query(back)))
+        if amiss:
+            raise Unwritten(amiss) from None
         raise
     host.published()
     return arena.within(lambda: arena.driver.query(back))
 
 
-def _unwritten(arena: Arena, question: Question, back: str) -> None:
-    """After a write that failed the table is as it was, or as the write was to make it: a host can break the publication's
-    last step, which is taken when the table is opened next."""
+def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
+    """What is amiss with what a failed write left, which `read` reads; None if nothing is.
+
+    The table is as it was, or as the write was to make it: a host can break the publication's last step, which is taken when
+    the table is opened next. Of a table that was to be new there is none, or one that cannot be read, for a reason of ours.
+    """
     try:
-        left = arena.within(lambda: arena.driver.query(back))
+        left = read()
     except QueryFailed as error:
-        if question.unwritten is None:
-            return
-        raise Unwritten(f"after the failed write the table cannot be read: {error.message[:300]}") from error
+        code = named(error.message)
+        if question.unwritten is None and ("TABLE_OR_VIEW_NOT_FOUND" in error.message or (code and code not in DEFECTS)):
+            return None
+        return f"after the failed write the table cannot be read: {error.message[:300]}"
     fits = [answer for answer in (question.unwritten, question.expected) if answer is not None]
     found = [difference(answer, left, ordered=False) for answer in fits]
-    if all(found):
-        raise Unwritten(f"after the failed write: {found[0]}")
+    return f"after the failed write: {found[0]}" if all(found) else None
 
 
 def _drop(arena: Arena, table: str, folder: Path) -> None:

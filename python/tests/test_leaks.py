@@ -178,16 +178,16 @@ def test_places_that_can_be_missing_are_named_on_the_command_line(capsys: pytest
 
 
 class Linked(BaseHTTPRequestHandler):
-    """A site whose page N links to itself and to page N + 1, of five."""
+    """A site of six pages whose first, with a relative link, is the answer to any path that it does not know: a master."""
 
     def do_GET(self) -> None:
-        path = self.path.strip("/")
-        there = self.path == "/" or (path.isdigit() and int(path) < 5)
-        self.send_response(200 if there else 404)
+        page = self.path.strip("/")
+        self.send_response(200)
         self.end_headers()
-        if there:
-            number = int(path or 0)
-            self.wfile.write(f'<a href="/{number}">this</a><a href="/{number + 1}">next</a>'.encode())
+        if page.isdigit() and int(page) < 5:
+            self.wfile.write(f'<a href="/{page}">this</a><a href="/{int(page) + 1}">next</a>'.encode())
+        else:
+            self.wfile.write(b'<a href="app/?id=7">an application</a><a href="/1">one</a>')
 
     def log_message(self, *_: object) -> None:
         pass
@@ -197,9 +197,11 @@ def test_links_that_were_not_followed_are_counted(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Linked) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ui = [f"http://127.0.0.1:{server.server_port}/"]
-        whole, part = (pages.fetch(ui, tmp_path / str(most), most) for most in (100, 9))
+        whole, part = (pages.fetch(ui, tmp_path / str(most), most) for most in (300, 9))
         server.shutdown()
-    assert whole.saved == len(list((tmp_path / "100").iterdir())) and whole.left == 0
+    urls = [file.read_bytes().split(b"\n", 1)[0].decode().removeprefix(ui[0]) for file in (tmp_path / "300").iterdir()]
+    assert whole.left == 0 and whole.saved == len(urls) < 30
+    assert {"", "1", "5", "app/?id=7", "conf/app/?id=7"} <= set(urls)
     assert part.saved == 9 and part.left > 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 # Beside what the pages link to.
 _MORE = ("/json/", "/metrics/json/", "/metrics/master/json/", "/metrics/applications/json/", "/environment/", "/conf/")
-_MOST = 3000
+_MOST = 300
 _LARGEST = 16 << 20
 
 
@@ -43,10 +43,22 @@ def fetch(uis: Iterable[str], folder: Path, most: int = _MOST) -> Fetched:
         cut += len(body) == _LARGEST
         for link in re.findall(rb"""(?:href|src)\s*=\s*["']([^"'#]+)""", body):
             target = urllib.parse.urljoin(url, html.unescape(link.decode("latin-1")))
-            if target not in seen and "/static/" not in target and any(target.startswith(root + "/") for root in roots):
+            if (
+                target not in seen
+                and "/static/" not in target
+                and not _repeats(target)
+                and any(target.startswith(root + "/") for root in roots)
+            ):
                 seen.add(target)
                 pending.append(target)
     return Fetched(saved, len(pending), cut)
+
+
+def _repeats(url: str) -> bool:
+    """Whether a part of the path comes twice. Master and worker answer any path that they do not know with their first page,
+    whose links are relative: from /conf/app/ to /conf/app/app/, and so on without end. None of their own paths is such."""
+    parts = [part for part in urllib.parse.urlsplit(url).path.split("/") if part]
+    return len(parts) != len(set(parts))
 
 
 def _get(url: str) -> bytes | None:

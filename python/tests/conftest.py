@@ -25,6 +25,7 @@ LONG = (
     "test_keys",
     "test_masters",
     "test_advise",
+    "test_sizes",
     "test_joins",
     "test_tpch",
     "test_zones",

@@ -5,18 +5,24 @@ from __future__ import annotations
 import socket
 import struct
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "security"))
 
+from coffer.workload.runner import Driver, QueryFailed
 from coffer.workload.search import Hit
-from coffer_security.leaks import planted, report
+from coffer_security.leaks import cli, pages, planted, report
 from coffer_security.leaks.capture import Capture, Captured, Recorder, Stream
 from coffer_security.leaks.disks import Keeper
 from coffer_security.leaks.harness import Run, Runs
 from coffer_security.leaks.host import Finding, Seen
+from coffer_security.leaks.pages import Fetched
+from coffer_security.leaks.workloads import Session
 
 
 def stream(folder: Path, *parts: tuple[int, bytes], first: int = 100) -> tuple[bytes, int]:
@@ -148,5 +154,94 @@ def test_what_cannot_be_searched_here_is_said() -> None:
     control.captured = without
     sealed.searched["traffic"] = 0
     pair = both(control, sealed)
-    assert report.problems(pair) == []
-    assert "traffic: no right to capture packets" in report.result(pair, [])["not_searched"]
+    assert len(report.problems(pair)) == 3 and all("no right to capture" in line for line in report.problems(pair))
+    assert len(report.problems(pair, frozenset({"core", "pages"}))) == 3
+    assert report.problems(pair, frozenset({"traffic"})) == []
+    assert "traffic: no right to capture packets (tee columns)" in report.result(pair, [])["not_searched"]
+
+
+def test_pages_that_were_left_are_a_problem() -> None:
+    for fetched, words in ((Fetched(9, left=4), "4 links"), (Fetched(9, cut=1), "of 1 pages")):
+        some = clean()
+        some.pages = fetched
+        pair = both(seen(*report.MUST_SHOW), clean(), some)
+        (problem,) = report.problems(pair)
+        assert words in problem and "protected columns" in problem
+        assert report.problems(pair, frozenset({"pages"})) == []
+        assert any(words in line for line in report.result(pair, [])["not_searched"])
+
+
+def test_places_that_can_be_missing_are_named_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--allow-missing", "traffic,heap"])
+    assert "heap: no place that can be missing" in capsys.readouterr().err
+
+
+class Linked(BaseHTTPRequestHandler):
+    """A site of six pages whose first, with a relative link, is the answer to any path that it does not know: a master."""
+
+    def do_GET(self) -> None:
+        page = self.path.strip("/")
+        self.send_response(200)
+        self.end_headers()
+        if page.isdigit() and int(page) < 5:
+            self.wfile.write(f'<a href="/{page}">this</a><a href="/{int(page) + 1}">next</a>'.encode())
+        else:
+            self.wfile.write(b'<a href="app/?id=7">an application</a><a href="/1">one</a>')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_links_that_were_not_followed_are_counted(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Linked) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ui = [f"http://127.0.0.1:{server.server_port}/"]
+        whole, part = (pages.fetch(ui, tmp_path / str(most), most) for most in (300, 9))
+        server.shutdown()
+    urls = [file.read_bytes().split(b"\n", 1)[0].decode().removeprefix(ui[0]) for file in (tmp_path / "300").iterdir()]
+    assert whole.left == 0 and whole.saved == len(urls) < 30
+    assert {"", "1", "5", "app/?id=7", "conf/app/?id=7"} <= set(urls)
+    assert part.saved == 9 and part.left > 0
+
+
+class Failing:
+    """A driver whose queries fail, with an error of their own words, after so many tasks."""
+
+    def __init__(self, message: str, condition: str | None, tasks: int) -> None:
+        self._error = QueryFailed("Error", message, condition)
+        self._tasks, self._asked = tasks, 0
+
+    def query(self, _: str) -> None:
+        self._asked = self._tasks
+        raise self._error
+
+    def run(self, _: str) -> int:
+        return self._asked
+
+
+@pytest.mark.parametrize(
+    ("message", "condition", "tasks", "options", "wrong"),
+    [
+        ("An error: [CAST_OVERFLOW] The value 5 …", None, 1, {}, None),
+        ("[CAST_OVERFLOW.MORE] The value 5 …", "CAST_OVERFLOW.MORE", 2, {}, None),
+        ("[COFFER_SESSION] the session is gone", None, 1, {}, "should have failed with CAST_OVERFLOW"),
+        ("the driver process ended", None, 1, {}, "should have failed with CAST_OVERFLOW"),
+        ("[CAST_OVERFLOW] The value 5 …", None, 0, {}, "0 tasks"),
+        ("[CAST_OVERFLOW] The value 5 …", None, 1, {"at_driver": True}, "1 tasks"),
+        ("[CAST_OVERFLOW] The value 5 …", None, 0, {"at_driver": True}, None),
+        ("[COFFER_UNSUPPORTED] this query cannot run sealed", None, 0, {"refused": True}, None),
+        ("[CAST_OVERFLOW] The value 5 …", None, 1, {"refused": True}, "should have failed with COFFER_UNSUPPORTED"),
+    ],
+)
+def test_a_failure_of_another_kind_is_none(
+    message: str, condition: str | None, tasks: int, options: dict[str, bool], wrong: str | None, tmp_path: Path
+) -> None:
+    session = Session(cast(Driver, Failing(message, condition, tasks)), "coffer", tmp_path, lambda _: None)
+    if wrong is None:
+        session.fails("SELECT 1", "CAST_OVERFLOW", **options)
+        assert session.failed == 1
+    else:
+        with pytest.raises(AssertionError, match=wrong):
+            session.fails("SELECT 1", "CAST_OVERFLOW", **options)
+        assert session.failed == 0

@@ -15,6 +15,7 @@ from coffer.workload.cluster import Cluster
 from coffer.workload.search import Hit, Planted, search
 from coffer_security.leaks import disks, dumps, pages
 from coffer_security.leaks.capture import Capture, Captured
+from coffer_security.leaks.pages import Fetched
 
 # What is searched, in the order of reports.
 PLACES = {
@@ -52,7 +53,7 @@ class Seen:
     captured: Captured = field(default_factory=lambda: Captured(missing="it was not begun"))
     no_core: str | None = None
     looks: int = 0
-    pages: int = 0
+    pages: Fetched = field(default_factory=Fetched)
 
     def count(self, *, place: str | None = None, moment: str | None = None) -> int:
         """How many hits there were there and then."""

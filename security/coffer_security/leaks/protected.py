@@ -100,7 +100,9 @@ def protections(session: Session) -> None:
     for sql in joins:
         session.ask(sql)
         session.ask(sql, SWITCH)
-    session.fails(f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {COLUMN} = '{DATA}-amber-2'")
-    session.fails("SELECT CAST(number AS INT) FROM secret WHERE number > 5")
-    session.fails(f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)")
-    session.fails(f"SELECT count(*) FROM secret WHERE assert_true(tag = '{LITERAL}-26') IS NULL")
+    session.fails(f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {COLUMN} = '{DATA}-amber-2'", "CAST_INVALID_INPUT")
+    session.fails("SELECT CAST(number AS INT) FROM secret WHERE number > 5", "CAST_OVERFLOW")
+    subquery = f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)"
+    session.fails(subquery, "SCALAR_SUBQUERY_TOO_MANY_ROWS")
+    raised = f"SELECT count(*) FROM secret WHERE assert_true(tag = '{LITERAL}-26') IS NULL"
+    session.fails(raised, "USER_RAISED_EXCEPTION", refused=True)

@@ -18,6 +18,8 @@ NOT_SEARCHED = (
     "engines' memory: in this release the TEE is simulated",
 )
 _SHOWN = 50
+# Where a search may be incomplete, which is a problem unless it was allowed by name.
+MAY_BE_MISSING = ("core", "traffic", "pages")
 
 
 def skipped(run: Run) -> dict[str, str]:
@@ -26,10 +28,22 @@ def skipped(run: Run) -> dict[str, str]:
     return {place: reason for place, reason in reasons.items() if reason}
 
 
-def problems(runs: Runs) -> list[str]:
-    """One line for each reason why this is no clean result."""
+def missing(runs: Runs) -> list[tuple[str, str]]:
+    """Each place that some run did not search, or not wholly, and why."""
+    found: list[tuple[str, str]] = []
+    for side, run in (("control", runs.control), ("tee columns", runs.sealed), ("protected columns", runs.protected)):
+        reasons = skipped(run)
+        pages = run.seen.pages
+        if pages.left or pages.cut:
+            reasons["pages"] = f"{pages.left} links were not followed, and of {pages.cut} pages the end was not taken"
+        found += [(place, f"{reason} ({side})") for place, reason in reasons.items()]
+    return found
+
+
+def problems(runs: Runs, allowed: frozenset[str] = frozenset()) -> list[str]:
+    """One line for each reason why this is no clean result. `allowed`: places that need not have been searched (wholly)."""
     control = runs.control.seen
-    found: list[str] = []
+    found = [f"{place} was not searched: {why}" for place, why in missing(runs) if place not in allowed]
     for run in (runs.sealed, runs.protected):
         for finding in run.seen.findings[:_SHOWN]:
             hit = finding.hit
@@ -94,10 +108,10 @@ def result(runs: Runs, found: list[str], **more: Any) -> dict[str, Any]:
         "capture": vars(sealed.captured),
         "protected_capture": vars(protected.captured),
         "looks": sealed.looks + protected.looks,
-        "pages": sealed.pages + protected.pages,
+        "pages": sealed.pages.saved + protected.pages.saved,
         "event_log_on_untrusted_storage": "refused" if not sealed.searched["events"] else "written",
         "uncompressed": sorted(OPEN),
-        "not_searched": [*NOT_SEARCHED, *(f"{place}: {reason}" for place, reason in skipped(runs.sealed).items())],
+        "not_searched": [*NOT_SEARCHED, *(f"{place}: {why}" for place, why in missing(runs))],
         "problems": found,
         "seconds": {side: round(getattr(runs, side).seconds) for side in ("control", "sealed", "protected")},
         **more,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from coffer.workload.runner import Driver, QueryFailed
@@ -37,6 +38,14 @@ for key, value in before.items():
 result = frame._jdf.queryExecution().executedPlan().toString()
 """
 
+# How many tasks were started so far.
+_TASKS = """
+context = spark.sparkContext._jsc.sc()
+context.listenerBus().waitUntilEmpty()
+executors = context.statusStore().executorList(False)
+result = sum(executors.apply(i).totalTasks() for i in range(executors.size()))
+"""
+
 
 @dataclass
 class Session:
@@ -49,23 +58,33 @@ class Session:
     queries: int = 0
     failed: int = 0
     rows: int = 0
-    errors: list[str] = field(default_factory=list)
 
     def ask(self, sql: str, conf: dict[str, str] | None = None) -> None:
         """A query that must succeed."""
         self.queries += 1
         self.rows += len(self.driver.query(sql, conf).rows)
 
-    def fails(self, sql: str) -> None:
-        """A query that must fail."""
+    def fails(self, sql: str, *classes: str, at_driver: bool = False, refused: bool = False) -> None:
+        """A query that must fail, with an error of one of these classes; in tasks, where executors learn of it, unless it
+        fails `at_driver` before there are any. Coffer does not support what is `refused`, and says so before as well."""
+        if refused and self.format == "coffer":
+            classes, at_driver = ("COFFER_UNSUPPORTED",), True
         self.queries += 1
+        before = self.driver.run(_TASKS)
         try:
             self.driver.query(sql)
         except QueryFailed as error:
-            self.failed += 1
-            self.errors.append(error.message)
+            named = re.search(r"\[?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", error.condition or error.message)
+            if named is None or named.group(1) not in classes:
+                raise AssertionError(
+                    f"this query should have failed with {' or '.join(classes)}: {sql}: {error.message}"
+                ) from error
         else:
             raise AssertionError(f"this query should have failed: {sql}")
+        ran = self.driver.run(_TASKS) - before
+        if at_driver != (ran == 0):
+            raise AssertionError(f"{ran} tasks were started for this query, which should fail in them or before: {sql}")
+        self.failed += 1
 
     def planned(self, sql: str, conf: dict[str, str], word: str) -> None:
         """A query whose plan, as AQE left it, must hold `word`."""
@@ -177,25 +196,37 @@ def writes(session: Session) -> None:
 
 
 def failed(session: Session) -> None:
-    """Errors whose message names a planted value, of the data or of the query."""
+    """Errors whose message names a planted value, of the data or of the query. Each is limited to the rows that hold planted
+    values: of others it would name something else."""
+    planted_rows = f"{COLUMN} LIKE '{DATA}%'"
     wrong = [
-        f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {COLUMN} LIKE '{DATA}%'",
-        "SELECT CAST(number AS INT) FROM secret WHERE number > 5",
-        "SELECT number * 9 FROM secret WHERE number > 5",
-        "SELECT CAST(wide AS DECIMAL(12, 2)) FROM secret WHERE wide > 8",
-        f"SELECT CAST({COLUMN} AS DATE) FROM secret WHERE {COLUMN} LIKE '{DATA}%'",
-        f"SELECT CAST('{LITERAL}-14' AS INT) + id FROM secret",
-        f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)",
-        f"SELECT `{LITERAL}-15` FROM secret",
-        f"SELECT count(*) FROM secret GROUP BY CAST({COLUMN} AS INT)",
-        f"SELECT a.id FROM secret a JOIN secret b ON a.id = b.id AND CAST(a.{COLUMN} AS INT) = b.size",
-        f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret",
-        f"INSERT INTO small SELECT number * 9, {COLUMN}, size FROM secret WHERE number > 5",
-        f"CREATE TABLE unmade USING {session.format} AS SELECT CAST({COLUMN} AS INT) AS a FROM secret",
-        f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'",
+        (f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {planted_rows}", "CAST_INVALID_INPUT"),
+        ("SELECT CAST(number AS INT) FROM secret WHERE number > 5", "CAST_OVERFLOW"),
+        ("SELECT number * 9 FROM secret WHERE number > 5", "ARITHMETIC_OVERFLOW"),
+        ("SELECT CAST(wide AS DECIMAL(12, 2)) FROM secret WHERE wide > 8", "NUMERIC_VALUE_OUT_OF_RANGE"),
+        (f"SELECT CAST({COLUMN} AS DATE) FROM secret WHERE {planted_rows}", "CAST_INVALID_INPUT"),
+        (f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)", "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
+        (f"SELECT count(*) FROM secret WHERE {planted_rows} GROUP BY CAST({COLUMN} AS INT)", "CAST_INVALID_INPUT"),
+        (
+            f"SELECT a.id FROM secret a JOIN secret b ON a.id = b.id AND CAST(a.{COLUMN} AS INT) = b.size "
+            f"WHERE a.{planted_rows}",
+            "CAST_INVALID_INPUT",
+        ),
+        (f"INSERT INTO small SELECT number * 9, {COLUMN}, size FROM secret WHERE number > 5", "ARITHMETIC_OVERFLOW"),
+        (
+            f"CREATE TABLE unmade USING {session.format} AS SELECT CAST({COLUMN} AS INT) AS a FROM secret "
+            f"WHERE {planted_rows}",
+            "CAST_INVALID_INPUT",
+        ),
     ]
-    for sql in wrong:
-        session.fails(sql)
+    for sql, of in wrong:
+        session.fails(sql, of)
+    session.fails(f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret", "USER_RAISED_EXCEPTION", refused=True)
+    # Coffer's engine says it in its own words: a file that is not there is one of those that a host may have taken away.
+    session.fails(f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'", "FAILED_READ_FILE", "COFFER_FILE")
+    # What Spark finds wrong as it plans.
+    session.fails(f"SELECT CAST('{LITERAL}-14' AS INT) + id FROM secret", "CAST_INVALID_INPUT", at_driver=True)
+    session.fails(f"SELECT `{LITERAL}-15` FROM secret", "UNRESOLVED_COLUMN", at_driver=True)
 
 
 # Pairs of rows by the thousand million: minutes, if it is let.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,10 @@ from coffer_security.attack.report import Report
 
 _MANIFEST = Path(__file__).parents[3] / "engine" / "Cargo.toml"
 
+# Seconds for building the test, and for one run: some hundred times what one takes.
+_BUILDS = 7200.0
+_RUN = 2.0
+
 
 def add(report: Report, runs: int, seed: int) -> None:
     """Tells so many lies, and adds what came of them to the rows of those that are told through Spark."""
@@ -23,11 +28,24 @@ def add(report: Report, runs: int, seed: int) -> None:
         # The whole workspace is selected: with another selection its dependencies would be built once more.
         command = ["cargo", "test", "--quiet", "--release", "--workspace", "--locked", "--manifest-path", str(_MANIFEST)]
         environment = {"COFFER_ATTACK_RUNS": str(runs), "COFFER_ATTACK_SEED": str(seed), "COFFER_ATTACK_JSON": str(counts)}
-        done = subprocess.run([*command, "--test", "attack"], env={**os.environ, **environment}, stdout=sys.stderr)
+        ended = _run([*command, "--test", "attack"], {**os.environ, **environment}, _BUILDS + runs * _RUN)
         if not counts.is_file():
-            raise RuntimeError(f"the lies below Spark were not counted: {' '.join(command)} ended with {done.returncode}")
+            raise RuntimeError(f"the lies below Spark were not counted: {' '.join(command)} ended with {ended}")
         mutations: dict[str, dict[str, Any]] = json.loads(counts.read_text())["mutations"]
     for name, counted in mutations.items():
         report.row(name).merge(counted)
-    if done.returncode != 0 and not report.wrong:
-        raise RuntimeError(f"the test of the lies below Spark ended with {done.returncode}")
+    if ended != 0 and not report.wrong:
+        raise RuntimeError(f"the test of the lies below Spark ended with {ended}")
+
+
+def _run(command: list[str], environment: dict[str, str], seconds: float) -> int:
+    """The exit code. What hangs is ended, and is an error."""
+    with subprocess.Popen(command, env=environment, stdout=sys.stderr, start_new_session=True) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"the lies below Spark did not end in {seconds:.0f} s") from error
+        finally:
+            # The test is cargo's child, and would outlive it; so it would when this program is interrupted.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)

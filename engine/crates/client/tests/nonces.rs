@@ -1,5 +1,7 @@
-//! No key seals twice with one nonce: everything that real engines and a real client engine sealed over retries, speculation, AQE's
-//! other cuts of a shuffle, repeated runs, a restarted engine and a restarted driver.
+//! No key seals twice with one nonce: the streams of shuffles, broadcasts, samples and results, the records that come with them, and
+//! fragments, descriptors, lists of attempts and bounds, as real engines and a real client engine sealed them over retries, speculation,
+//! AQE's other cuts of a shuffle, repeated runs, a restarted engine and a restarted driver. Not looked at: errors, subquery values, key
+//! releases and spill.
 //!
 //! A key is HKDF of the session's key over a label and an identity whose parts are length-prefixed, so two things share a key only
 //! if session, label and identity are the same; and a stream's nonce is its frame's counter, a message's 0. The test is given the
@@ -11,10 +13,10 @@ use std::collections::{HashMap, HashSet};
 
 use coffer_keys::{Challenge, EngineKey, OwnerPublicKey, ReleaseReceiver, SealedRelease, Simulated};
 use coffer_proto::{
-    plan::{AggMode, Schema},
+    plan::{AggMode, DataType, Schema, TypeId},
     wire::{
-        AdmitEngine, Admitted, Challenge as Drawn, ClientMessage, EngineEvidence, KeysReleased, NewChallenge,
-        ReleaseKeys, SealStage, TaskSpec, task_spec::Rectangle,
+        AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, EngineEvidence, KeysReleased,
+        NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec, task_spec::Rectangle,
     },
 };
 use coffer_sealing::{
@@ -23,7 +25,7 @@ use coffer_sealing::{
 };
 use harness::{
     APPLICATION, Client, Engine, Output, Site, ir,
-    query::{Query, Stage, feed, leaf_stage, reduce_stage},
+    query::{Query, Stage, feed, leaf_stage, reduce_stage, results},
 };
 use prost::Message;
 
@@ -155,6 +157,87 @@ fn coalesced(stage: u32) -> SealStage {
     request
 }
 
+/// Runs a stage without inputs on one engine, on the other, and on the first again. Gives the last run's outputs.
+async fn repeated(
+    query: &Query,
+    client: &mut Client,
+    engines: [&mut Engine; 2],
+    stage: &Stage,
+    key: &SessionKey,
+    target: fn(u32) -> StreamTarget,
+    sealed: &mut Sealed,
+) -> Vec<Output> {
+    let [first, second] = engines;
+    sealed.stage(query, stage);
+    let mut last = Vec::new();
+    for at_first in [true, false, true] {
+        let engine = if at_first { &mut *first } else { &mut *second };
+        last = query.run(client, engine, stage, &[]).await;
+        for run in &last {
+            sealed.task(key, query, stage.number, target, run);
+        }
+    }
+    last
+}
+
+/// A broadcast, and a range exchange over sampled bounds.
+async fn broadcast_and_range(
+    query: &Query,
+    client: &mut Client,
+    first: &mut Engine,
+    second: &mut Engine,
+    key: &SessionKey,
+    sealed: &mut Sealed,
+) {
+    let session = SessionId::from_slice(&query.session).unwrap();
+    let source = || {
+        let rows = (0..60).map(|i| vec![ir::int((i * 7919) % 60), ir::int(i)]).collect();
+        ir::values(pairs(), rows)
+    };
+    let request = leaf_stage(11, &ir::to_broadcast(source(), pairs()), 2);
+    let stage = query.seal(client, request).await.unwrap();
+    let target: fn(u32) -> StreamTarget = |_| StreamTarget::Broadcast;
+    let outputs = repeated(query, client, [first, second], &stage, key, target, sealed).await;
+    let accepted = query.accept(client, 11, &outputs).await.unwrap();
+    sealed.message("object", session, &accepted.sealed_attempts, 1);
+
+    let request = leaf_stage(12, &ir::to_sample(source(), pairs()), 1);
+    let stage = query.seal(client, request).await.unwrap();
+    let target: fn(u32) -> StreamTarget = |_| StreamTarget::Sample;
+    let samples = repeated(query, client, [first, second], &stage, key, target, sealed).await;
+    let weight = DataType {
+        id: TypeId::Double.into(),
+        precision: 0,
+        scale: 0,
+    };
+    let pick = PickBounds {
+        session: query.session.clone(),
+        execution: query.execution,
+        stage: 12,
+        bounds_id: 40,
+        partitions: 4,
+        sampled_partitions: 1,
+        samples: results(&samples),
+        keys: vec![ir::ascending(0)],
+        schema: Some(ir::schema(&[("key0", ir::long()), ("weight", weight)])),
+    };
+    let _: BoundsPicked = client.ask(ClientMessage::PickBounds, &pick).await.unwrap();
+    let mut request = leaf_stage(13, &ir::to_range(source(), pairs(), 4, 40), 1);
+    request.objects = vec![40];
+    let stage = query.seal(client, request).await.unwrap();
+    assert_eq!(stage.sealed.sealed_objects.len(), 1);
+    repeated(
+        query,
+        client,
+        [first, second],
+        &stage,
+        key,
+        StreamTarget::Shuffle,
+        sealed,
+    )
+    .await;
+}
+
 /// A query with every kind of repetition that Spark knows, over two engines; the second takes over in the middle.
 async fn query(
     site: &Site,
@@ -188,6 +271,8 @@ async fn query(
     // Lost shuffle files: another run's outputs count from now on.
     let accepted = query.accept(client, 1, &at_second).await.unwrap();
     sealed.message("object", session, &accepted.sealed_attempts, 1);
+
+    broadcast_and_range(&query, client, first, second, &key, sealed).await;
 
     // The shuffle is read in two cuts, each twice, and once more in another execution of the plan.
     let sums = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());

@@ -18,7 +18,7 @@ use crate::{
     engine::Engine,
     lies,
     past::{End, Outcome},
-    relay::{Relay, again},
+    relay::{Relay, again, hung},
     rng::Rng,
 };
 
@@ -103,14 +103,14 @@ impl Control {
             },
             "disarm" => {
                 let told = self.relay.hands.disarm();
-                json!({ "what": told.what, "seen": told.seen, "served": told.served })
+                json!({ "what": told.what, "seen": told.seen, "served": told.served, "beside": told.beside })
             }
             "probe" => self.probe(number("seed")),
-            "health" => json!({
-                "engine": self.engine.id(),
-                "alive": self.engine.is_alive(),
-                "panics": self.engine.panics(),
-            }),
+            "health" => {
+                let mut panics = self.engine.panics();
+                panics.extend(self.relay.hands.faults());
+                json!({ "engine": self.engine.id(), "alive": self.engine.is_alive(), "panics": panics })
+            }
             "list" => {
                 let lies = lies::all();
                 let lies = lies.iter().map(|(name, lie)| ((*name).to_owned(), json!(lie.place())));
@@ -125,7 +125,11 @@ impl Control {
     fn probe(&self, seed: u64) -> Value {
         let tasks = self.relay.hands.past(|past| {
             let newest = past.newest().map(|task| task.start.session.clone());
-            past.tasks(|task| Some(&task.start.session) != newest.as_ref())
+            // Without a key release of its session it would be refused for the want of one.
+            past.tasks(|task| {
+                Some(&task.start.session) != newest.as_ref()
+                    && !past.releases(|session| session == task.start.session).is_empty()
+            })
         });
         let Some(task) = Rng::new(seed).pick(&tasks).cloned() else {
             return json!({ "what": null, "answer": "" });
@@ -136,6 +140,7 @@ impl Control {
                 end: End::Failed(failed),
                 ..
             }) => failed.code,
+            Err(error) if hung(&error) => "hang".to_owned(),
             Err(error) => format!("closed: {error}"),
         };
         let what = format!("stage {} partition {} again", task.start.stage, task.start.partition);

@@ -1,6 +1,9 @@
 //! What a saboteur has in hand: what crossed, and the lie that it is to tell next.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use coffer_proto::wire::{Attest, EngineEvidence, Release, Start};
 
@@ -19,7 +22,19 @@ pub struct Told {
     pub seen: u64,
     /// How many tasks came since it was armed.
     pub served: u64,
+    /// How a second run of the task beside the first ended: `done`, or the word it failed with.
+    pub beside: Option<String>,
 }
+
+/// Inputs of a second run of a task, and what was done to them.
+pub(crate) struct Twin {
+    pub(crate) inputs: Inputs,
+    pub(crate) place: String,
+    pub(crate) what: String,
+}
+
+/// How long runs beside a task may go on when it has ended.
+const LINGERS: Duration = Duration::from_secs(20);
 
 struct Armed {
     lie: Lie,
@@ -34,11 +49,17 @@ struct Armed {
 struct State {
     armed: Option<Armed>,
     past: Past,
+    /// Runs beside a task that have not ended.
+    beside: u32,
+    faults: Vec<String>,
 }
 
 /// Shared by all connections.
 #[derive(Default)]
-pub struct Hands(Mutex<State>);
+pub struct Hands {
+    state: Mutex<State>,
+    ended: Condvar,
+}
 
 impl Hands {
     /// Nothing armed, nothing seen.
@@ -60,9 +81,27 @@ impl Hands {
         true
     }
 
-    /// Disarms, and says what came of it.
+    /// Disarms, and says what came of it. Runs beside a task are waited for.
     pub fn disarm(&self) -> Told {
-        self.lock().armed.take().map(|armed| armed.told).unwrap_or_default()
+        let state = self.lock();
+        let waited = self
+            .ended
+            .wait_timeout_while(state, LINGERS, |state| state.beside > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = waited.0;
+        if state.beside > 0 {
+            state.faults.push("hang: a run beside a task does not end".to_owned());
+        }
+        state.armed.take().map(|armed| armed.told).unwrap_or_default()
+    }
+
+    /// What an engine did since the last call that none may do, whatever it is told: it gave no answer in time.
+    pub fn faults(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().faults)
+    }
+
+    pub(crate) fn fault(&self, what: &str) {
+        self.lock().faults.push(what.to_owned());
     }
 
     /// Looks at what crossed.
@@ -111,6 +150,18 @@ impl Hands {
         });
     }
 
+    /// Keeps another attempt of a finished task.
+    pub(crate) fn keep_attempt(&self, task: Task) {
+        self.lock().past.keep_attempt(task);
+    }
+
+    /// Whether the lie that is armed wants a second attempt of each task at hand.
+    pub(crate) fn wants_attempts(&self) -> bool {
+        let state = self.lock();
+        let armed = state.armed.as_ref();
+        armed.is_some_and(|armed| matches!(armed.lie, Lie::Attempts(_)) && !armed.claimed)
+    }
+
     /// Whether the lie that is armed wants all inputs of a task at hand.
     pub(crate) fn wants_inputs(&self) -> bool {
         let state = self.lock();
@@ -118,21 +169,41 @@ impl Hands {
         armed.is_some_and(|armed| matches!(armed.lie, Lie::Inputs(_) | Lie::Twin(_)))
     }
 
-    /// The inputs of a second run of this task, if there is to be one.
-    pub(crate) fn twin(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Inputs> {
+    /// The inputs of a second run of this task, if there is to be one. Whoever is told so has to say how it ended.
+    pub(crate) fn twin(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Twin> {
         let tell = self.due(|lie| match lie {
             Lie::Twin(tell) => Some(tell),
             _ => None,
         })?;
         let mut inputs = inputs.clone();
-        self.told(&place("beside", start), |_, rng| tell(&mut inputs, asked, rng));
-        Some(inputs)
+        let mut state = self.lock();
+        let what = tell(&mut inputs, asked, &mut state.armed.as_mut()?.rng)?;
+        state.beside += 1;
+        let place = place("beside", start);
+        Some(Twin { inputs, place, what })
+    }
+
+    /// How a second run ended. `read`: the engine asked for the input that was altered.
+    pub(crate) fn twin_ended(&self, twin: &str, read: bool, end: String) {
+        let mut state = self.lock();
+        if end == "hang" {
+            state.faults.push(format!("hang: {twin}"));
+        }
+        if let Some(armed) = state.armed.as_mut().filter(|_| read) {
+            armed.told.what = Some(twin.to_owned());
+            armed.told.beside = Some(end);
+        }
+        state.beside = state.beside.saturating_sub(1);
+        drop(state);
+        self.ended.notify_all();
     }
 
     pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {
         let place = place(&format!("input {asked}"), start);
         self.tell(&place, inputs, |lie, value, past, rng| match lie {
-            Lie::Input(tell) | Lie::Inputs(tell) => tell(value, asked, &View { start, past }, rng),
+            Lie::Input(tell) | Lie::Inputs(tell) | Lie::Attempts(tell) => {
+                tell(value, asked, &View { start, past }, rng)
+            }
             _ => None,
         });
     }
@@ -153,8 +224,9 @@ impl Hands {
     /// Makes something of both runs.
     pub(crate) fn of_both(&self, outcome: &mut Outcome, second: &Outcome, start: &Start) {
         let place = place("outcome", start);
+        let before = outcome.clone();
         self.told(&place, |lie, rng| match lie {
-            Lie::Twice(tell) => tell(outcome, second, rng),
+            Lie::Twice(tell) => tell(outcome, second, rng).filter(|_| *outcome != before),
             _ => None,
         });
     }
@@ -172,48 +244,43 @@ impl Hands {
         self.told(&place, |_, _| Some(format!("the answer of {with}")));
     }
 
-    /// What is said when the engine asks for an input.
-    pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<Said> {
+    /// What is said when the engine asks for an input, and in which words it is noted when it was said.
+    pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<(Said, String)> {
         let tell = self.due(|lie| match lie {
             Lie::Midway(tell) => Some(tell),
             _ => None,
         })?;
-        let mut said = None;
-        self.told(&place(&format!("NEED {asked}"), start), |_, rng| {
-            let (bytes, what) = tell(asked, rng);
-            said = Some(bytes);
-            Some(what)
-        });
-        said
+        let (said, what) = tell(asked, &mut self.lock().armed.as_mut()?.rng);
+        Some((said, format!("{}: {what}", place(&format!("NEED {asked}"), start))))
     }
 
-    /// What is said before START.
-    pub(crate) fn before(&self, start: &Start) -> Option<Said> {
+    /// The same before START.
+    pub(crate) fn before(&self, start: &Start) -> Option<(Said, String)> {
         let tell = self.due(|lie| match lie {
             Lie::Before(tell) => Some(tell),
             _ => None,
         })?;
         let mut state = self.lock();
-        let State { armed, past } = &mut *state;
-        let armed = armed.as_mut()?;
-        let (said, what) = tell(past, &mut armed.rng)?;
-        armed.told.what = Some(format!("{}: {what}", place("before START", start)));
-        Some(said)
+        let State { armed, past, .. } = &mut *state;
+        let (said, what) = tell(past, &mut armed.as_mut()?.rng)?;
+        Some((said, format!("{}: {what}", place("before START", start))))
     }
 
-    /// What is said beside a task.
-    pub(crate) fn beside(&self, start: &Start) -> Option<Vec<u8>> {
+    /// The same beside a task.
+    pub(crate) fn beside(&self, start: &Start) -> Option<(Vec<u8>, String)> {
         let tell = self.due(|lie| match lie {
             Lie::Beside(tell) => Some(tell),
             _ => None,
         })?;
-        let mut said = None;
-        self.told(&place("beside", start), |_, rng| {
-            let (bytes, what) = tell(start, rng);
-            said = Some(bytes);
-            Some(what)
-        });
-        said
+        let (said, what) = tell(start, &mut self.lock().armed.as_mut()?.rng);
+        Some((said, format!("{}: {what}", place("beside", start))))
+    }
+
+    /// Notes that what was to be said reached the engine.
+    pub(crate) fn delivered(&self, what: String) {
+        if let Some(armed) = &mut self.lock().armed {
+            armed.told.what = Some(what);
+        }
     }
 
     /// A lie of this place is due: one is armed, nobody has set out to tell it, and as many places were spared as it was to
@@ -245,7 +312,7 @@ impl Hands {
         of_this_place: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
     ) {
         let mut state = self.lock();
-        let State { armed, past } = &mut *state;
+        let State { armed, past, .. } = &mut *state;
         let Some(armed) = armed.as_mut() else { return };
         let mut altered = value.clone();
         let mut rng = armed.rng.clone();
@@ -263,7 +330,7 @@ impl Hands {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -312,5 +379,67 @@ mod tests {
         hands.release(&mut None, &[]);
         assert_eq!(value, start());
         assert_eq!(hands.disarm(), Told::default());
+    }
+
+    #[test]
+    fn what_did_not_reach_the_engine_was_not_told() {
+        let hands = Hands::new();
+        hands.arm("garbage-beside", 1, 0);
+        hands.beside(&start()).unwrap();
+        assert_eq!(hands.disarm().what, None);
+        hands.arm("garbage-beside", 1, 0);
+        let (_, what) = hands.beside(&start()).unwrap();
+        hands.delivered(what);
+        assert!(hands.disarm().what.is_some());
+    }
+
+    #[test]
+    fn two_runs_that_brought_the_same_are_no_lie() {
+        let outcome = |commit: u8| Outcome {
+            outs: vec![(0, vec![1, 2, 3])],
+            end: crate::past::End::Done(coffer_proto::wire::Done {
+                sealed_commit: vec![commit].into(),
+                ..Default::default()
+            }),
+        };
+        for (lie, second, told) in [
+            ("run-twice", 1, false),
+            ("run-twice", 2, true),
+            ("mix-attempts", 2, false),
+        ] {
+            let hands = Hands::new();
+            hands.arm(lie, 1, 0);
+            assert!(hands.twice());
+            hands.of_both(&mut outcome(1), &outcome(second), &start());
+            assert_eq!(hands.disarm().what.is_some(), told, "{lie}");
+        }
+    }
+
+    #[test]
+    fn a_run_beside_is_waited_for_and_counts_when_it_read_what_was_altered() {
+        for (read, beside) in [(true, Some("failed".to_owned())), (false, None)] {
+            let hands = Hands::new();
+            hands.arm("honest-twin", 1, 0);
+            hands.twin(&Inputs::new(), 3, &start()).unwrap();
+            let ending = Arc::clone(&hands);
+            let ended = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                ending.twin_ended("the twin", read, "failed".to_owned());
+            });
+            let told = hands.disarm();
+            assert_eq!((told.what.is_some(), told.beside), (read, beside));
+            ended.join().unwrap();
+            assert!(hands.faults().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_run_beside_that_hangs_is_a_fault() {
+        let hands = Hands::new();
+        hands.arm("honest-twin", 1, 0);
+        hands.twin(&Inputs::new(), 0, &start()).unwrap();
+        hands.twin_ended("the twin", true, "hang".to_owned());
+        assert_eq!(hands.faults(), ["hang: the twin"]);
+        assert!(hands.faults().is_empty());
     }
 }

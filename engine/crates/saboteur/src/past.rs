@@ -13,6 +13,8 @@ use crate::streams::{Stream, parse};
 const KEPT: usize = 96 << 20;
 /// Releases that are kept.
 const RELEASES: usize = 256;
+/// Second attempts that are kept: those of the newest query.
+const ATTEMPTS: usize = 64;
 
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +76,7 @@ impl Task {
 pub struct Past {
     tasks: VecDeque<Arc<Task>>,
     bytes: usize,
+    attempts: VecDeque<Arc<Task>>,
     releases: VecDeque<(Vec<u8>, Release)>,
     /// Evidence of this engine and of earlier ones.
     pub evidence: Vec<EngineEvidence>,
@@ -88,6 +91,20 @@ impl Past {
             let Some(oldest) = self.tasks.pop_front() else { return };
             self.bytes = self.bytes.saturating_sub(oldest.size());
         }
+    }
+
+    /// Keeps another attempt of a task.
+    pub fn keep_attempt(&mut self, task: Task) {
+        self.attempts.push_back(Arc::new(task));
+        if self.attempts.len() > ATTEMPTS {
+            self.attempts.pop_front();
+        }
+    }
+
+    /// Other attempts of those tasks of which this holds.
+    pub fn attempts(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Arc<Task>> {
+        let wanted = self.attempts.iter().filter(|task| wanted(task));
+        wanted.map(Arc::clone).collect()
     }
 
     /// Keeps a key release, and which session it was for.

@@ -5,7 +5,7 @@
 //! until it ends: lies are told of whole things.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Read, Write},
     net::Shutdown,
     os::unix::net::{UnixListener, UnixStream},
@@ -19,7 +19,7 @@ use coffer_proto::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys, R
 use prost::Message as _;
 
 use crate::{
-    hands::Hands,
+    hands::{Hands, Twin},
     lies::{Inputs, Said},
     past::{End, Outcome, Task},
     wire::{Message, read, write},
@@ -29,6 +29,8 @@ use crate::{
 const PIECE: usize = 1 << 20;
 /// Inputs that a task may have; an executor says of others that they have ended.
 const INPUTS: u32 = 8;
+/// How long an engine may keep silent before it counts as hung; less than an executor waits.
+const HANGS: Duration = Duration::from_secs(15);
 /// How long an engine may take over what it is told beside a task.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -171,13 +173,16 @@ impl Conversation {
         let mut start = truth.clone();
         hands.release(&mut start.release, &truth.session);
         hands.start(&mut start);
-        if let Some(bytes) = hands.beside(&truth) {
-            beside(&self.relay.engine, &bytes);
+        if let Some((bytes, what)) = hands.beside(&truth)
+            && beside(&self.relay.engine, &bytes).is_ok()
+        {
+            hands.delivered(what);
         }
-        if let Some(said) = hands.before(&truth) {
+        if let Some((said, what)) = hands.before(&truth) {
             self.say(&said)?;
+            hands.delivered(what);
         }
-        write(&mut self.back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
+        self.tell(&Message::of(TaskMessage::Start, start.encode_to_vec()))?;
 
         let mut task = Running::default();
         let end = loop {
@@ -207,10 +212,18 @@ impl Conversation {
         };
         if outcome.done().is_some()
             && hands.twice()
-            && let Ok(second) = again(&self.relay, &true_task.start, true_task.inputs.clone())
-            && second.done().is_some()
+            && let Some(second) = self.second(&true_task)
         {
             hands.of_both(&mut outcome, &second, &truth);
+        }
+        if outcome.done().is_some()
+            && hands.wants_attempts()
+            && let Some(second) = self.second(&true_task)
+        {
+            hands.keep_attempt(Task {
+                outcome: second,
+                ..true_task.clone()
+            });
         }
         if outcome.done().is_some()
             && hands.exchange()
@@ -228,6 +241,27 @@ impl Conversation {
         send(&mut self.front, &outcome)
     }
 
+    /// Another run of a task that was done, if it is done too.
+    fn second(&self, task: &Task) -> Option<Outcome> {
+        match again(&self.relay, &task.start, task.inputs.clone()) {
+            Ok(second) => second.done().is_some().then_some(second),
+            Err(error) => {
+                if hung(&error) {
+                    self.relay.hands.fault("hang: a second run of a task does not end");
+                }
+                None
+            }
+        }
+    }
+
+    /// Says a message to the engine. One that has closed may have said why: that is still to be heard.
+    fn tell(&mut self, message: &Message) -> io::Result<()> {
+        match write(&mut self.back, message) {
+            Err(error) if closed(&error) => Ok(()),
+            result => result,
+        }
+    }
+
     /// Answers one NEED.
     fn answer(&mut self, task: &mut Running, message: &Message, start: &Start) -> io::Result<()> {
         let asked = Need::decode(message.payload.as_slice())?.input_id;
@@ -236,24 +270,24 @@ impl Conversation {
             if self.relay.hands.wants_inputs() {
                 (0..INPUTS).try_for_each(|other| self.fetch(task, other))?;
             }
-            if let Some(inputs) = self.relay.hands.twin(&task.inputs, asked, start) {
+            if let Some(twin) = self.relay.hands.twin(&task.inputs, asked, start) {
                 let (relay, start) = (self.relay.clone(), start.clone());
-                // What comes of it is nobody's; what comes of the task itself is judged.
-                thread::spawn(move || again(&relay, &start, inputs));
+                thread::spawn(move || run_twin(&relay, &start, twin, asked));
             }
             self.relay.hands.input(&mut task.inputs, asked, start);
         }
         let due = task.piece(asked);
         // At an input's true end some lies would be none.
         if due.is(TaskMessage::In)
-            && let Some(said) = self.relay.hands.midway(asked, start)
+            && let Some((said, what)) = self.relay.hands.midway(asked, start)
         {
             self.say(&said)?;
+            self.relay.hands.delivered(what);
             if !said.then_answer {
                 return Ok(());
             }
         }
-        write(&mut self.back, &due)
+        self.tell(&due)
     }
 
     /// Has the executor hand over a whole input.
@@ -286,10 +320,7 @@ impl Conversation {
         self.relay.hands.release(&mut release, &session);
         self.relay.hands.past(|past| past.keep_release(&session, &truth));
         let release = release.unwrap_or_default();
-        write(
-            &mut self.back,
-            &Message::of(TaskMessage::Release, release.encode_to_vec()),
-        )
+        self.tell(&Message::of(TaskMessage::Release, release.encode_to_vec()))
     }
 
     fn say(&mut self, said: &Said) -> io::Result<()> {
@@ -309,6 +340,8 @@ struct Running {
     /// As the engine gets them.
     inputs: Inputs,
     given: BTreeMap<u32, usize>,
+    /// Inputs that were given to their end.
+    whole: BTreeSet<u32>,
     outs: Vec<(u32, Vec<u8>)>,
 }
 
@@ -337,12 +370,41 @@ impl Running {
         let piece = rest.get(..rest.len().min(PIECE)).unwrap_or_default();
         *given += piece.len();
         let kind = if piece.is_empty() {
+            self.whole.insert(input);
             TaskMessage::InEnd
         } else {
             TaskMessage::In
         };
         Message::of(kind, [&input.to_le_bytes(), piece].concat())
     }
+}
+
+/// Whether the engine gave no answer in time.
+#[must_use]
+pub fn hung(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// A second run of a task beside the first.
+fn run_twin(relay: &Relay, start: &Start, twin: Twin, asked: u32) {
+    let mut running = Running {
+        inputs: twin.inputs,
+        ..Running::default()
+    };
+    let end = match rerun(relay, start, &mut running) {
+        // An engine that did not need all of it has not taken what was altered for true.
+        Ok(End::Done(_)) if running.whole.contains(&asked) => "done".to_owned(),
+        Ok(End::Done(_)) => "done in part".to_owned(),
+        Ok(End::Failed(failed)) => failed.code,
+        Err(error) if hung(&error) => "hang".to_owned(),
+        Err(error) => format!("closed: {:?}", error.kind()),
+    };
+    let what = format!("{}: {}", twin.place, twin.what);
+    relay.hands.twin_ended(&what, running.given.contains_key(&asked), end);
 }
 
 fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
@@ -370,12 +432,22 @@ fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
 /// Runs a task once more, on a connection of its own, with all that is known of it: its inputs and its session's key
 /// releases.
 pub fn again(relay: &Relay, start: &Start, inputs: Inputs) -> io::Result<Outcome> {
-    let mut back = UnixStream::connect(&relay.engine)?;
-    write(&mut back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
     let mut running = Running {
         inputs,
         ..Running::default()
     };
+    let end = rerun(relay, start, &mut running)?;
+    Ok(Outcome {
+        outs: running.outs,
+        end,
+    })
+}
+
+fn rerun(relay: &Relay, start: &Start, running: &mut Running) -> io::Result<End> {
+    let mut back = UnixStream::connect(&relay.engine)?;
+    back.set_read_timeout(Some(HANGS))?;
+    back.set_write_timeout(Some(HANGS))?;
+    write(&mut back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
     let mut releases = relay
         .hands
         .past(|past| past.releases(|session| session == start.session))
@@ -391,30 +463,77 @@ pub fn again(relay: &Relay, start: &Start, inputs: Inputs) -> io::Result<Outcome
         } else if message.is(TaskMessage::Out) {
             running.out(&message)?;
         } else if message.is(TaskMessage::Done) {
-            let end = End::Done(Done::decode(message.payload.as_slice())?);
-            return Ok(Outcome {
-                outs: running.outs,
-                end,
-            });
+            return Ok(End::Done(Done::decode(message.payload.as_slice())?));
         } else if message.is(TaskMessage::Failed) {
-            let end = End::Failed(Failed::decode(message.payload.as_slice())?);
-            return Ok(Outcome {
-                outs: running.outs,
-                end,
-            });
+            return Ok(End::Failed(Failed::decode(message.payload.as_slice())?));
         } else {
             return Err(io::ErrorKind::InvalidData.into());
         }
     }
 }
 
-/// Says bytes to an engine on a connection of their own, and hears out what comes, for a while.
-fn beside(engine: &Path, bytes: &[u8]) {
+/// Says bytes to an engine on a connection of their own, and hears out what comes, for a while. Fails if they were not said.
+fn beside(engine: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut back = UnixStream::connect(engine)?;
+    back.set_read_timeout(Some(PATIENCE))?;
+    back.write_all(bytes)?;
     // Whether it closes, refuses or waits for more is its own affair; what counts is that it lives.
-    if let Ok(mut back) = UnixStream::connect(engine) {
-        let _ = back.set_read_timeout(Some(PATIENCE));
-        let _ = back.write_all(bytes);
-        let _ = back.shutdown(Shutdown::Write);
-        let _ = back.read(&mut [0; 4096]);
+    let _ = back.shutdown(Shutdown::Write);
+    let _ = back.read(&mut [0; 4096]);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An engine that asks for an input once, or to its end, and takes whatever comes for true.
+    fn credulous(listener: UnixListener, to_the_end: bool) -> thread::JoinHandle<io::Result<()>> {
+        thread::spawn(move || {
+            let (mut peer, _) = listener.accept()?;
+            read(&mut peer)?;
+            loop {
+                write(
+                    &mut peer,
+                    &Message::of(TaskMessage::Need, Need { input_id: 4 }.encode_to_vec()),
+                )?;
+                let answer = read(&mut peer)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+                if !to_the_end || answer.is(TaskMessage::InEnd) {
+                    break;
+                }
+            }
+            write(
+                &mut peer,
+                &Message::of(TaskMessage::Done, Done::default().encode_to_vec()),
+            )
+        })
+    }
+
+    #[test]
+    fn a_twin_that_an_engine_takes_for_true_is_told_of() {
+        for (to_the_end, end) in [(true, "done"), (false, "done in part")] {
+            let folder = std::env::temp_dir().join(format!("coffer-twin-{}-{to_the_end}", std::process::id()));
+            let _ = std::fs::remove_file(&folder);
+            let engine = credulous(UnixListener::bind(&folder).unwrap(), to_the_end);
+            let relay = Relay {
+                engine: folder.clone(),
+                hands: Hands::new(),
+                exchange: None,
+            };
+            relay.hands.arm("honest-twin", 1, 0);
+            let twin = relay
+                .hands
+                .twin(&[(4, vec![1; 40])].into(), 4, &Start::default())
+                .unwrap();
+            run_twin(&relay, &Start::default(), twin, 4);
+            assert_eq!(relay.hands.disarm().beside.as_deref(), Some(end));
+            engine.join().unwrap().unwrap();
+            std::fs::remove_file(&folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn nobody_hears_what_is_said_beside_to_no_engine() {
+        assert!(beside(Path::new("/nonexistent/engine"), b"x").is_err());
     }
 }

@@ -86,7 +86,7 @@ pub(crate) mod tests {
             let mut frame = vec![1, u8::from(counter + 1 == frames), 0, 0];
             frame.extend(counter.to_le_bytes());
             frame.extend(20u32.to_le_bytes());
-            frame.extend([u8::try_from(target).unwrap(); 20]);
+            frame.extend([u8::try_from(map * 16 + target).unwrap(); 20]);
             frame
         };
         Stream {

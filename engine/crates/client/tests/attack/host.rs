@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::Arc,
@@ -26,7 +27,7 @@ use coffer_saboteur::{
     hands::{Hands, Told},
     lies::Lie,
     past::{End, Outcome},
-    relay::{Relay, again},
+    relay::{Relay, again, hung},
     rng::Rng,
     wire::{Message, read, write},
 };
@@ -39,6 +40,10 @@ use crate::{
 
 /// Past this a run counts as hung.
 const HANGS: Duration = Duration::from_secs(20);
+
+/// What an executor says of a connection that broke, and of messages out of turn.
+const LOST: &str = "COFFER_ENGINE_LOST";
+const OUT_OF_TURN: &str = "COFFER_ENGINE_PROTOCOL";
 
 /// What a run ended with: rows, or the code of the check that refused them.
 pub(crate) type Ended<T> = Result<T, String>;
@@ -128,7 +133,13 @@ impl Host {
             .past(|past| past.newest().map(|task| task.start.session.clone()));
         let tasks = self
             .hands
-            .past(|past| past.tasks(|task| Some(&task.start.session) != newest.as_ref()));
+            // Without a key release of its session it would be refused for the want of one.
+            .past(|past| {
+                past.tasks(|task| {
+                    Some(&task.start.session) != newest.as_ref()
+                        && !past.releases(|session| session == task.start.session).is_empty()
+                })
+            });
         let mut told = Told::default();
         let mut code = String::new();
         // Only of this very engine: another one has no such session.
@@ -141,7 +152,7 @@ impl Host {
                     end: End::Failed(failed),
                     ..
                 }) => failed.code,
-                Err(error) => format!("closed: {:?}", error.kind()),
+                Err(error) => broken(&error),
             };
         }
         self.hands.disarm();
@@ -266,10 +277,7 @@ impl Host {
                 self.engine = Some(engine);
                 Err(self.opened(start, failed))
             }
-            Err(error) => Err(match error.kind() {
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => "hang".to_owned(),
-                _ => "closed".to_owned(),
-            }),
+            Err(error) => Err(broken(&error)),
         }
     }
 
@@ -284,12 +292,12 @@ impl Host {
         engine: &mut UnixStream,
         start: &Start,
         inputs: &HashMap<u32, Vec<u8>>,
-    ) -> std::io::Result<Result<Brought, Failed>> {
+    ) -> io::Result<Result<Brought, Failed>> {
         let mut left: HashMap<u32, &[u8]> = inputs.iter().map(|(id, bytes)| (*id, bytes.as_slice())).collect();
         let mut streams: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         write(engine, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
         loop {
-            let message = read(engine)?.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+            let message = read(engine)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             if message.is(TaskMessage::NeedKeys) {
                 let session = NeedKeys::decode(message.payload.as_slice())?.session;
                 let engine_id = self.id.clone();
@@ -312,7 +320,7 @@ impl Host {
                 let (target, bytes) = message
                     .payload
                     .split_first_chunk::<4>()
-                    .ok_or(std::io::ErrorKind::InvalidData)?;
+                    .ok_or(io::ErrorKind::InvalidData)?;
                 streams
                     .entry(u32::from_le_bytes(*target))
                     .or_default()
@@ -323,7 +331,7 @@ impl Host {
             } else if message.is(TaskMessage::Failed) {
                 return Ok(Err(Failed::decode(message.payload.as_slice())?));
             } else {
-                return Err(std::io::ErrorKind::InvalidData.into());
+                return Err(io::ErrorKind::InvalidData.into());
             }
         }
     }
@@ -355,9 +363,9 @@ impl Host {
             application: APPLICATION.to_owned(),
         };
         let mut engine = self.connect();
-        let closed = |_| "closed".to_owned();
-        write(&mut engine, &Message::of(TaskMessage::Attest, attest.encode_to_vec())).map_err(closed)?;
-        let answer = read(&mut engine).map_err(closed)?.ok_or("closed")?;
+        write(&mut engine, &Message::of(TaskMessage::Attest, attest.encode_to_vec()))
+            .map_err(|error| broken(&error))?;
+        let answer = read(&mut engine).map_err(|error| broken(&error))?.ok_or(LOST)?;
         if answer.is(TaskMessage::Refused) {
             return Err(Refused::decode(answer.payload.as_slice()).unwrap().code);
         }
@@ -396,6 +404,26 @@ impl Host {
         self.say(kind, request);
         Ok(A::decode(self.hear()?.payload.as_slice()).unwrap())
     }
+}
+
+/// What an executor says of an engine that does not answer, or not as it should.
+fn broken(error: &io::Error) -> String {
+    match error.kind() {
+        _ if hung(error) => "hang",
+        io::ErrorKind::InvalidData => OUT_OF_TURN,
+        _ => LOST,
+    }
+    .to_owned()
+}
+
+#[test]
+fn silence_is_no_refusal() {
+    let (mut mine, _theirs) = UnixStream::pair().unwrap();
+    mine.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    assert_eq!(broken(&read(&mut mine).unwrap_err()), "hang");
+    assert_eq!(broken(&io::ErrorKind::TimedOut.into()), "hang");
+    assert_eq!(broken(&io::ErrorKind::UnexpectedEof.into()), LOST);
+    assert_eq!(broken(&io::ErrorKind::InvalidData.into()), OUT_OF_TURN);
 }
 
 /// An engine in this process, and a saboteur before it: where it listens, and its relay.

@@ -6,6 +6,8 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 mod host;
+mod judge;
+mod panics;
 mod shape;
 
 use std::{
@@ -38,6 +40,7 @@ fn every_lie_is_detected_or_harmless() {
         .build()
         .unwrap();
     let site = runtime.block_on(Site::open());
+    panics::watch();
     let applied = AtomicUsize::new(0);
     let counts = thread::scope(|scope| {
         let hosts: Vec<_> = (0..HOSTS)
@@ -65,7 +68,10 @@ fn every_lie_is_detected_or_harmless() {
         )
         .unwrap();
     }
-    let findings: Vec<&String> = counts.values().flat_map(|count| &count.findings).collect();
+    let mut findings: Vec<&String> = counts.values().flat_map(|count| &count.findings).collect();
+    // Of runs beside the last ones.
+    let late = panics::taken();
+    findings.extend(&late);
     assert!(findings.is_empty(), "{findings:#?}");
     let idle: Vec<_> = counts
         .iter()
@@ -153,30 +159,33 @@ fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) ->
             "{name} {shape:?} seed={lie_seed} skip={skip}: {:?}: {ended:?}",
             told.what
         );
-        let defect = match &ended {
-            Ok(rows) if *rows != shape.expected() => Some("rows"),
-            Ok(_) if told.what.is_some() && lie.place() == "boot" => Some("accepted"),
-            Ok(_) => None,
-            Err(code) => ["COFFER_PANIC", "internal", "hang", "ran-again"]
-                .into_iter()
-                .find(|bad| bad == code),
+        // Both hosts' engines are in this process: a panic counts, whichever of the two runs it was in.
+        let mut defects: Vec<String> = panics::taken();
+        defects.extend(host.hands.faults());
+        defects.extend(judge::beside(name, told.beside.as_deref()));
+        let verdict = match &ended {
+            Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
+            Ok(_) if told.what.is_some() && lie.place() == "boot" => Err("accepted".to_owned()),
+            Ok(_) => Ok(None),
+            Err(code) if told.what.is_some() => judge::check(name, code).map(Some),
+            Err(_) => Err("refused without a lie".to_owned()),
         };
-        if let Some(defect) = defect {
-            count.findings.push(format!("{defect}: {what}"));
-        }
+        defects.extend(verdict.as_ref().err().cloned());
+        let wrong = !defects.is_empty();
+        count
+            .findings
+            .extend(defects.into_iter().map(|defect| format!("{defect}: {what}")));
         if told.what.is_some() {
             applied.fetch_add(1, Ordering::Relaxed);
             count.applied += 1;
-            match ended {
-                Ok(_) if defect.is_none() => count.right_rows += 1,
-                Err(code) if defect.is_none() => {
+            match verdict {
+                Ok(None) if !wrong => count.right_rows += 1,
+                Ok(Some(code)) if !wrong => {
                     count.detected += 1;
                     *count.checks.entry(code).or_default() += 1;
                 }
                 _ => {}
             }
-        } else if ended.is_err() {
-            count.findings.push(format!("refused without a lie: {what}"));
         }
         if host.id.is_empty() {
             engines += 1;

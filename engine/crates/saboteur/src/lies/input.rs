@@ -70,6 +70,18 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     ("replay-input-of-a-query", Lie::Input(input_of_another_query)),
     (
+        "replay-frame-of-a-query-in",
+        Lie::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_query)),
+    ),
+    (
+        "replay-frame-of-a-stage-in",
+        Lie::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_stage)),
+    ),
+    (
+        "replay-frame-of-an-attempt-in",
+        Lie::Attempts(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_attempt)),
+    ),
+    (
         "honest-twin",
         Lie::Twin(|inputs, _, _| Some(format!("the same task at once, over {} inputs", inputs.len()))),
     ),
@@ -173,6 +185,12 @@ pub(super) fn end_early(stream: &mut Stream, rng: &mut Rng) -> Did {
 
 /// A frame repeated under the number that is due, or its number changed.
 fn forge_counter(stream: &mut Stream, rng: &mut Rng) -> Did {
+    if rng.coin() && stream.frames.len() > 1 {
+        let at = rng.below(stream.frames.len() - 1);
+        let frame = stream.frames.get(at)?.clone();
+        put_frame(stream, at + 1, frame)?;
+        return Some(format!("frame {at} again as frame {}", at + 1));
+    }
     let at = rng.below(stream.frames.len());
     let counter = stream.frames.get_mut(at)?.get_mut(4..12)?;
     let low = counter.first_mut()?;
@@ -278,6 +296,50 @@ fn replaced(
     Some(what)
 }
 
+/// Puts one recorded frame in the place of one of these, never a stream's first; all else of the stream is as it was.
+fn frame_replaced(
+    inputs: &mut Inputs,
+    asked: u32,
+    view: &View<'_>,
+    rng: &mut Rng,
+    candidates: fn(&Stream, &View<'_>) -> Vec<Stream>,
+) -> Did {
+    let bytes = inputs.get_mut(&asked)?;
+    let mut streams = parse(bytes)?;
+    let long: Vec<usize> = (0..streams.len())
+        .filter(|at| streams.get(*at).is_some_and(|stream| stream.frames.len() > 1))
+        .collect();
+    let which = *rng.pick(&long)?;
+    let stream = streams.get_mut(which)?;
+    let candidates = candidates(stream, view);
+    let from = rng.pick(&candidates)?;
+    let what = replay_frame(stream, from, rng)?;
+    *bytes = join(&streams);
+    Some(format!("stream {which}: {what} of {:?}", from.place()))
+}
+
+/// One frame of `from` where another is due, under its number: of `from` the one that has it, if there is one, so that
+/// nothing but the key is another.
+pub(super) fn replay_frame(stream: &mut Stream, from: &Stream, rng: &mut Rng) -> Did {
+    let count = stream.frames.len();
+    if count < 2 {
+        return None;
+    }
+    let at = 1 + rng.below(count - 1);
+    let theirs = from.frames.get(at).or_else(|| from.frames.last())?.clone();
+    put_frame(stream, at, theirs)?;
+    Some(format!("frame {at} by one"))
+}
+
+/// Replaces a frame by another under its number and its word on whether it is the last.
+fn put_frame(stream: &mut Stream, at: usize, mut frame: Vec<u8>) -> Option<()> {
+    let mine = stream.frames.get_mut(at)?;
+    *frame.get_mut(1)? = *mine.get(1)?;
+    frame.get_mut(4..12)?.copy_from_slice(mine.get(4..12)?);
+    *mine = frame;
+    Some(())
+}
+
 fn of_another_reducer(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
     let same_session = |task: &Task| task.start.session == view.start.session;
     let streams = view
@@ -311,6 +373,24 @@ fn of_another_stage(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .tasks(same_session)
         .into_iter()
         .flat_map(|task| task.streams());
+    streams
+        .filter(|other| other.attempt() != stream.attempt() && other.place() == stream.place())
+        .collect()
+}
+
+/// Of a second run of the task that wrote the stream.
+fn of_another_attempt(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
+    let same_session = |task: &Task| task.start.session == view.start.session;
+    let wrote = |task: &Task| task.streams().iter().any(|other| other.attempt() == stream.attempt());
+    let producers = view.past.tasks(|task| same_session(task) && wrote(task));
+    let Some(producer) = producers.first() else {
+        return Vec::new();
+    };
+    let stage = producer.start.stage;
+    let attempts = view
+        .past
+        .attempts(|task| same_session(task) && task.start.stage == stage);
+    let streams = attempts.into_iter().flat_map(|task| task.streams());
     streams
         .filter(|other| other.attempt() != stream.attempt() && other.place() == stream.place())
         .collect()
@@ -369,7 +449,7 @@ mod tests {
         let inputs: Inputs = [(4, bytes), (5, other)].into();
         for (name, lie) in LIES {
             let tell = match lie {
-                Lie::Input(tell) | Lie::Inputs(tell) => tell,
+                Lie::Input(tell) | Lie::Inputs(tell) | Lie::Attempts(tell) => tell,
                 _ => continue,
             };
             let recorded = ["swap-reducers", "replay"]
@@ -382,5 +462,31 @@ mod tests {
                 assert_eq!(altered == inputs, recorded, "{name} {did:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_replayed_frame_stands_under_the_number_that_is_due() {
+        let honest = stream(0, 1, 4);
+        for (of, seed) in [1, 3, 6].into_iter().flat_map(|of| (0..20).map(move |seed| (of, seed))) {
+            let mut altered = honest.clone();
+            replay_frame(&mut altered, &stream(0, 2, of), &mut Rng::new(seed)).unwrap();
+            let changed: Vec<usize> = (0..4).filter(|at| altered.frames[*at] != honest.frames[*at]).collect();
+            let [at] = changed[..] else { panic!("{changed:?}") };
+            assert!(at > 0);
+            assert_eq!(altered.frames[at][..12], honest.frames[at][..12]);
+            assert_eq!(altered.preamble, honest.preamble);
+        }
+        assert!(replay_frame(&mut stream(0, 1, 1), &honest, &mut Rng::new(1)).is_none());
+    }
+
+    #[test]
+    fn a_counter_is_forged_in_both_ways() {
+        let mut ways = std::collections::BTreeSet::new();
+        for seed in 0..40 {
+            let mut altered = stream(0, 1, 3);
+            let what = forge_counter(&mut altered, &mut Rng::new(seed)).unwrap();
+            ways.insert(what.contains("again as"));
+        }
+        assert_eq!(ways.len(), 2);
     }
 }

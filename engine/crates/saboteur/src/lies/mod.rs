@@ -39,6 +39,8 @@ pub enum Lie {
     Input(fn(&mut Inputs, u32, &View<'_>, &mut Rng) -> Did),
     /// The same, with the task's other inputs at hand.
     Inputs(fn(&mut Inputs, u32, &View<'_>, &mut Rng) -> Did),
+    /// In an input, with a second attempt at hand of each task that came before.
+    Attempts(fn(&mut Inputs, u32, &View<'_>, &mut Rng) -> Did),
     /// A second run of the task beside the first, over these inputs, as they are or altered.
     Twin(fn(&mut Inputs, u32, &mut Rng) -> Did),
     /// In what the task brings.

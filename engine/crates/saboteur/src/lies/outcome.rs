@@ -4,7 +4,9 @@ use coffer_proto::wire::{Counters, Done, Failed};
 
 use super::{
     Did, Lie, View, cut, flip, flipped,
-    input::{cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, reverse_frames, swap_frames},
+    input::{
+        cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, replay_frame, reverse_frames, swap_frames,
+    },
 };
 use crate::{
     past::{End, Outcome, Task},
@@ -58,6 +60,9 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ("swap-targets-relabelled-out", taken!(swap_targets, Label::Changed)),
     ("replay-stream-out", taken!(replay_stream, Label::Kept)),
     ("replay-stream-relabelled-out", taken!(replay_stream, Label::Changed)),
+    ("replay-frame-of-a-query-out", taken!(frame_of, of_another_query)),
+    ("replay-frame-of-a-stage-out", taken!(frame_of, of_another_stage)),
+    ("replay-frame-of-an-attempt-out", Lie::Twice(frame_of_second)),
     ("replay-result-of-a-query", taken!(replay, of_another_query)),
     ("replay-result-of-a-task", taken!(replay, of_another_partition)),
     ("replay-result-of-a-stage", taken!(replay, of_another_stage)),
@@ -164,6 +169,39 @@ fn replay_stream(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, label: L
     let (_, theirs) = from.outcome.outs.iter().find(|(other, _)| other == target)?;
     *bytes = label.put(bytes, theirs)?;
     Some(format!("target {target} by another query's"))
+}
+
+/// One recorded frame in a stream that is honest otherwise.
+fn frame_of(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, candidates: Candidates) -> Did {
+    outcome.done()?;
+    let tasks = candidates(view);
+    let from = rng.pick(&tasks)?;
+    let what = frame_by(outcome, &from.outcome, rng)?;
+    Some(format!(
+        "{what} of stage {} partition {}",
+        from.start.stage, from.start.partition
+    ))
+}
+
+fn frame_of_second(first: &mut Outcome, second: &Outcome, rng: &mut Rng) -> Did {
+    let what = frame_by(first, second, rng)?;
+    Some(format!("{what} of the second run"))
+}
+
+fn frame_by(outcome: &mut Outcome, from: &Outcome, rng: &mut Rng) -> Did {
+    let stream = |bytes: &[u8]| parse(bytes)?.into_iter().next();
+    let long = |bytes: &[u8]| stream(bytes).is_some_and(|stream| stream.frames.len() > 1);
+    let places: Vec<usize> = (0..outcome.outs.len())
+        .filter(|at| outcome.outs.get(*at).is_some_and(|(_, bytes)| long(bytes)))
+        .collect();
+    let (target, bytes) = outcome.outs.get_mut(*rng.pick(&places)?)?;
+    // Another stage may have no such target.
+    let same = from.outs.iter().find(|(other, _)| other == target);
+    let theirs = stream(&same.or_else(|| from.outs.first())?.1)?;
+    let mut mine = stream(bytes)?;
+    let what = replay_frame(&mut mine, &theirs, rng)?;
+    *bytes = mine.bytes();
+    Some(format!("target {target}: {what}"))
 }
 
 type Candidates = fn(&View<'_>) -> Vec<std::sync::Arc<Task>>;

@@ -94,7 +94,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("early-end", _STREAM),
     ("answer-unasked", _TURN | _STREAM),
     ("answer-*", _TURN),
-    ("close-midway", frozenset({"COFFER_ENGINE_LOST"})),
+    # The engine's last word may still come.
+    ("close-midway", _host("cancelled", "protocol") | {"COFFER_ENGINE_LOST"}),
     ("hostile-length-midway", _TURN | _host("cancelled")),
     ("*-midway", _TURN),
     ("replay-start-before-start", _TURN | _host("session") | _COMMIT),

@@ -242,9 +242,8 @@ def test_codes_are_those_of_the_reference() -> None:
 
 
 def test_a_lie_may_end_only_in_the_codes_that_explain_it() -> None:
-    words = {"COFFER_TASK no such word"}
     for mutation in registry.mutations():
-        codes = {code.removeprefix("COFFER_TASK ") for code in expected.codes_of(mutation.name) - words}
+        codes = {code.removeprefix("COFFER_TASK ") for code in expected.codes_of(mutation.name)}
         assert codes <= judge.codes() - judge.DEFECTS, mutation.name
         # Where the host's own word is all there is, or an engine is lost, the lie is one that says why.
         if not mutation.name.startswith(TOLD_BY_THE_HOST):

@@ -34,8 +34,8 @@ _PINNED = frozenset(
 )
 _FILE = frozenset({"COFFER_FILE"})
 _TABLE = frozenset({"table"})
-# Of messages that are out of turn: the engine says so, or what follows finds the connection closed.
-_TURN = _host("protocol") | {"COFFER_ENGINE_PROTOCOL", "COFFER_ENGINE_LOST"}
+# Of messages that are out of turn: the engine says so, or that its task has ended, or what follows finds the connection closed.
+_TURN = _host("protocol", "cancelled") | {"COFFER_ENGINE_PROTOCOL", "COFFER_ENGINE_LOST"}
 # An engine whose targets are not those of the stage.
 _TARGETS = frozenset({"COFFER_ENGINE_PROTOCOL"})
 
@@ -65,10 +65,11 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("*metrics*", _NOTHING),
     ("false-counters", _NOTHING),
     ("run-twice", _NOTHING),
-    # A made-up word of the host's is passed on as what it is; where it says that a sealed error came, none opens.
+    # A made-up word of the host's is passed on as what it is, and one that no engine has is not read as an engine's; where it says
+    # that a sealed error came, none opens.
     (
         "failed-invented",
-        _host("failed", "session", "draining", "cancelled", "protocol", "version") | {"opening", "COFFER_TASK no such word"},
+        _host("failed", "session", "draining", "cancelled", "protocol", "version") | {"opening", "COFFER_TASK"},
     ),
     # what starts a task
     ("repeat-object", _NOTHING),
@@ -79,7 +80,7 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("*fragment*", _SENT),
     ("*descriptor*", _SENT),
     ("false-execution", _SENT),
-    ("start-of-a-query", _host("session") | _COMMIT | _TARGETS),
+    ("start-of-a-query", _host("session") | _COMMIT | _TARGETS | {"opening"}),
     ("start-of-*", _COMMIT | _TARGETS | {"opening"}),
     ("false-session", _host("session") | {"opening"}),
     ("false-protocol", _host("version")),
@@ -94,9 +95,6 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("early-end", _STREAM),
     ("answer-unasked", _TURN | _STREAM),
     ("answer-*", _TURN),
-    # The engine's last word may still come.
-    ("close-midway", _host("cancelled", "protocol") | {"COFFER_ENGINE_LOST"}),
-    ("hostile-length-midway", _TURN | _host("cancelled")),
     ("*-midway", _TURN),
     ("replay-start-before-start", _TURN | _host("session") | _COMMIT),
     ("garbage-before-start", _TURN),
@@ -144,7 +142,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("map-sizes-one-zero", frozenset({"COFFER_STREAM_MISSING"})),
     ("map-sizes-*", _NOTHING),
     ("map-of-*", frozenset({"COFFER_COMMIT_MISSING"})),
-    ("record-for-other-maps-too", _NOTHING),
+    # A record under a neighbour's number may stand in the way of the neighbour's own.
+    ("record-for-other-maps-too", frozenset({"COFFER_COMMIT_MISSING"})),
     *((f"record-{name}", _COMMIT) for name in ("flipped", "cut", "empty", "of-an-earlier-map", "of-a-result")),
     ("record-*", frozenset({"COFFER_COMMIT_MISSING"})),
     ("task-*", _NOTHING),
@@ -190,8 +189,9 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("cipher-*", _FILE),
 )
 
-# Its code is right when it comes, but it need not come: bytes behind a file that is still being written are written over.
-_SELDOM = frozenset({"write-begun-file-extended"})
+# Their codes are right when they come, but they need not come: bytes behind a file that is still being written are written over,
+# and a record that is in nobody's way is not looked at.
+_SELDOM = frozenset({"write-begun-file-extended", "record-for-other-maps-too"})
 
 
 def codes_of(name: str) -> frozenset[str]:

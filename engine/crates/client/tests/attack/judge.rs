@@ -102,7 +102,7 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         | "false-execution" => OPENING,
         "drop-object" | "object-of-a-stage" => &["COFFER_ATTEMPTS_MISSING"],
         // A query's first task is the engine's first word of it that the one before has ended.
-        "start-of-a-query" => &["session", "commit_opening"],
+        "start-of-a-query" => &["session", "commit_opening", "opening"],
         "false-session" => &["session", "opening"],
         "flip-bit-release"
         | "drop-release"

@@ -172,7 +172,7 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("release-for-an-unknown-engine", frozenset({"engine_unknown"})),
     ("release-*", frozenset({"release"})),
     ("admission-of-another-report", frozenset({"wrong_binding", "malformed_report"})),
-    ("admission-of-another-version", frozenset({"other_version"})),
+    ("admission-of-another-version", frozenset({"other_version", "unsealed_engine"})),
     ("admission-of-another-kind", frozenset({"evidence_not_accepted", "unknown_evidence"})),
     ("admission-of-another-protocol", frozenset({"other_protocol"})),
     (

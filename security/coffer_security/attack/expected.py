@@ -131,7 +131,7 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     # shuffle_files.py: what cannot be fetched is made again, until Spark gives up
     ("shuffle-data-extended", _NOTHING),
     ("shuffle-maps-swapped", _NOTHING),
-    ("shuffle-*", _STREAM | {"COFFER_SHUFFLE_LOST", "COFFER_MAPS_MISSING"}),
+    ("shuffle-*", _STREAM | {"COFFER_SHUFFLE_LOST", "COFFER_MAPS_MISSING", "COFFER_ATTEMPTS_STALE"}),
     ("broadcast-streams-swapped", _NOTHING),
     ("broadcast-*", _STREAM),
     # spill.py

@@ -72,7 +72,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
         _host("failed", "session", "draining", "cancelled", "protocol", "version") | {"opening", "COFFER_TASK"},
     ),
     # what starts a task
-    ("repeat-object", _NOTHING),
+    # Bounds and values are pinned one by one; of lists of attempts the same one twice is none too many.
+    ("repeat-object", frozenset({"COFFER_OBJECT_FOREIGN"})),
     ("reorder-objects", _NOTHING),
     ("drop-object", _PINNED),
     ("object-of-a-stage", _SENT | _PINNED),
@@ -190,8 +191,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 # Their codes are right when they come, but they need not come: bytes behind a file that is still being written are written over,
-# and a record that is in nobody's way is not looked at.
-_SELDOM = frozenset({"write-begun-file-extended", "record-for-other-maps-too"})
+# a record that is in nobody's way is not looked at, and few queries have bounds or values that could be repeated.
+_SELDOM = frozenset({"write-begun-file-extended", "record-for-other-maps-too", "repeat-object"})
 
 
 def codes_of(name: str) -> frozenset[str]:

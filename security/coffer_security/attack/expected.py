@@ -34,7 +34,8 @@ _PINNED = frozenset(
 )
 _FILE = frozenset({"COFFER_FILE"})
 _TABLE = frozenset({"table"})
-# Of messages that are out of turn: the engine says so, or that its task has ended, or what follows finds the connection closed.
+# Of messages that are out of turn: the engine says so, or that its task has ended, or what follows finds the connection
+# closed.
 _TURN = _host("protocol", "cancelled") | {"COFFER_ENGINE_PROTOCOL", "COFFER_ENGINE_LOST"}
 # An engine whose targets are not those of the stage.
 _TARGETS = frozenset({"COFFER_ENGINE_PROTOCOL"})
@@ -65,8 +66,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("*metrics*", _NOTHING),
     ("false-counters", _NOTHING),
     ("run-twice", _NOTHING),
-    # A made-up word of the host's is passed on as what it is, and one that no engine has is not read as an engine's; where it says
-    # that a sealed error came, none opens.
+    # A made-up word of the host's is passed on as what it is, and one that no engine has is not read as an engine's; where
+    # it says that a sealed error came, none opens.
     (
         "failed-invented",
         _host("failed", "session", "draining", "cancelled", "protocol", "version") | {"opening", "COFFER_TASK"},
@@ -190,8 +191,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("cipher-*", _FILE),
 )
 
-# Their codes are right when they come, but they need not come: bytes behind a file that is still being written are written over,
-# a record that is in nobody's way is not looked at, and few queries have bounds or values that could be repeated.
+# Their codes are right when they come, but they need not come: bytes behind a file that is still being written are written
+# over, a record that is in nobody's way is not looked at, and few queries have bounds or values that could be repeated.
 _SELDOM = frozenset({"write-begun-file-extended", "record-for-other-maps-too", "repeat-object"})
 
 

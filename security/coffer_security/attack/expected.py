@@ -78,6 +78,8 @@ _ENDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("reorder-objects", _NOTHING),
     ("drop-object", _PINNED),
     ("object-of-a-stage", _SENT | _PINNED),
+    # Of nothing at all it is not asked whether it opens.
+    *((f"truncate-{sent}", _SENT | {"COFFER_MALFORMED"}) for sent in ("fragment", "descriptor", "object")),
     ("*object*", _SENT),
     ("*fragment*", _SENT),
     ("*descriptor*", _SENT),

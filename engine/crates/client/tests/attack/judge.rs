@@ -89,9 +89,6 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         "flip-bit-fragment"
         | "flip-bit-descriptor"
         | "flip-bit-object"
-        | "truncate-fragment"
-        | "truncate-descriptor"
-        | "truncate-object"
         | "fragment-of-a-query"
         | "fragment-of-a-stage"
         | "descriptor-of-a-query"
@@ -100,6 +97,8 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         | "add-object-of-a-query"
         | "object-of-a-query"
         | "false-execution" => OPENING,
+        // Of nothing at all it is not asked whether it opens.
+        "truncate-fragment" | "truncate-descriptor" | "truncate-object" => &["COFFER_OPENING", "COFFER_MALFORMED"],
         "drop-object" | "object-of-a-stage" => &["COFFER_ATTEMPTS_MISSING"],
         // A query's first task is the engine's first word of it that the one before has ended.
         "start-of-a-query" => &["session", "commit_opening", "opening"],

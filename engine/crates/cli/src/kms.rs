@@ -175,7 +175,9 @@ impl<'a> Log<'a> {
 
     /// Before a master does something. Of a name that is no master's nothing is known yet.
     fn asked(&mut self, action: &'static str, master: &str) -> Result<(), Failure> {
-        if self.vault.is_outside(master) || self.vault.keyring().has_master(master)? {
+        // The keyring is not looked into for what is noted already.
+        let noted = self.granted.contains(&(action, master.to_owned()));
+        if !noted && (self.vault.is_outside(master) || self.vault.keyring().has_master(master)?) {
             self.granted(action, master)?;
         }
         Ok(())

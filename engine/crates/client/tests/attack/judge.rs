@@ -1,5 +1,7 @@
 //! What counts as detected: for each lie the codes that may come of it, by the check that is there for it. All else is wrong.
 
+use coffer_saboteur::lies;
+
 /// The word of a task that failed before a sealed error could be made, or without one: its host's word is all there is.
 const NO_SEALED_ERROR: &str = "COFFER_TASK";
 
@@ -147,21 +149,11 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Words of FAILED that a lie makes up. What refuses then is that no sealed error is there.
-const INVENTED: &[&str] = &[
-    "failed",
-    "session",
-    "draining",
-    "cancelled",
-    "protocol",
-    "version",
-    "no such word",
-];
-
 /// The check that refused, or what is wrong with the refusal.
 pub(crate) fn check(lie: &str, code: &str) -> Result<String, String> {
+    // What refuses a made-up word is that no sealed error is there.
     let code = match lie {
-        "failed-invented" if INVENTED.contains(&code) => NO_SEALED_ERROR,
+        "failed-invented" if lies::INVENTED.contains(&code) => NO_SEALED_ERROR,
         _ => code,
     };
     match codes(lie) {
@@ -184,7 +176,7 @@ pub(crate) fn beside(lie: &str, end: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use coffer_saboteur::lies::{self, Lie};
+    use coffer_saboteur::lies::Lie;
 
     use super::*;
 

@@ -16,6 +16,7 @@ use crate::{
     rng::Rng,
 };
 
+pub use outcome::INVENTED;
 pub use talk::Said;
 
 /// What was done, in words; none when nothing was.

@@ -296,17 +296,20 @@ fn false_counters(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
     records(outcome, |done| done.counters = Some(counters), "false counters")
 }
 
+/// Words of FAILED that are made up, the likely one twice.
+pub const INVENTED: &[&str] = &[
+    "failed",
+    "failed",
+    "session",
+    "draining",
+    "cancelled",
+    "protocol",
+    "version",
+    "no such word",
+];
+
 fn failed_invented(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did {
-    let code = rng.pick(&[
-        "failed",
-        "failed",
-        "session",
-        "draining",
-        "cancelled",
-        "protocol",
-        "version",
-        "no such word",
-    ])?;
+    let code = rng.pick(INVENTED)?;
     let sealed_error = match rng.below(4) {
         0 => Vec::new(),
         1 => rng.bytes(80),

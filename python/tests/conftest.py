@@ -118,7 +118,13 @@ def clustered(base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[st
         master=cluster.master,
         home=owner.home,
         passphrase_file=owner.passphrase_file,
-        conf={**CONF, "spark.executor.memory": "768m", "spark.cores.max": "2"},
+        conf={
+            **CONF,
+            "spark.executor.memory": "768m",
+            "spark.cores.max": "2",
+            # Both executors are there before the first task.
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        },
     ) as driver:
         yield driver
 

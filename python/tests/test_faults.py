@@ -61,6 +61,8 @@ class Site:
             conf={
                 "spark.executor.memory": "768m",
                 "spark.cores.max": "2",
+                # Both executors are there before the first task.
+                "spark.scheduler.minRegisteredResourcesRatio": "1.0",
                 "spark.coffer.scan.targetBytes": "65536",
                 **{key.replace("__", "."): value for key, value in conf.items()},
             },

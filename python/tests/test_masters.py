@@ -136,7 +136,7 @@ def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, row
     server = HadoopKms(tmp_path / "kms").start()
     try:
         server.create("payroll")
-        uri = server.uri("payroll", timeout=12)
+        uri = server.uri("payroll", timeout=60)
         home = Home(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
         home.seal(rows)
         assert home.opens() == 5000
@@ -296,11 +296,11 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             assert time.monotonic() - start < 90
             # Comes back while a query waits for it: that goes on.
             relay.fault = lambda _: "later"
+            server.start()
             with ThreadPoolExecutor(1) as pool:
                 before = asked()
                 code = "result = spark.read.format('coffer').load(path).count()"
                 waiting = pool.submit(driver.run, code, path=str(tables["u"]))
-                server.start()
                 while asked() == before and not waiting.done():
                     time.sleep(0.05)
                 relay.fault = lambda _: None

@@ -18,7 +18,7 @@ WIDE = Decimal("-7294816350294718563047291846.5038274619")
 VALUES = {
     "text": search.text("wombat"),
     "int64": search.int64(NUMBER),
-    "family": search.int64_family("keys", NUMBER >> 24),
+    "family": search.int64_family("keys", NUMBER >> 16),
     "int32": search.int32(0x7A5DC3B9),
     "decimal": search.decimal(Decimal("5031842617953.46")),
     "wide": search.decimal(WIDE),

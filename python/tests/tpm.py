@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from coffer.workload.servers.process import free_port
 
 HINT = "apt-get install swtpm tpm2-tools"
 
@@ -21,7 +22,8 @@ class SoftwareTpm:
         for program in ("swtpm", "tpm2_pcrextend"):
             assert shutil.which(program), f"{program} is missing; {HINT}"
         folder.mkdir()
-        port = _two_ports()
+        # The library looks for the control channel at the next one.
+        port = free_port(2)
         self._log = (folder / "swtpm.log").open("ab")
         self._process = subprocess.Popen(
             [
@@ -74,17 +76,3 @@ class SoftwareTpm:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
-
-
-def _two_ports() -> int:
-    """A free port whose successor is free too: the library looks for the control channel there."""
-    for _ in range(100):
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no two neighbouring ports are free")

@@ -116,7 +116,7 @@ def adaptive(session: Session) -> None:
 
 # Most lines belong to one order; the union gives more than one map task, among which its partition can be split.
 _LINES = " UNION ALL ".join(
-    f"SELECT CASE WHEN l_linenumber < 6 THEN {(planted.KEYS << 24) + 1}L ELSE l_orderkey END AS k, l_comment FROM lineitem "
+    f"SELECT CASE WHEN l_linenumber < 6 THEN {planted.KEYS + 1}L ELSE l_orderkey END AS k, l_comment FROM lineitem "
     f"WHERE l_partkey % 4 = {part}"
     for part in range(4)
 )
@@ -138,7 +138,7 @@ def literals(session: Session) -> None:
         f"size = {next(iter(planted.SIZES.values()))}",
         f"concat({COLUMN}, '{LITERAL}-3') IN ('{DATA}-amber-7{LITERAL}-3', '{LITERAL}-4')",
         f"{COLUMN} = (SELECT max({COLUMN}) FROM secret WHERE number <> {LITERAL_NUMBER}L)",
-        f"EXISTS (SELECT 1 FROM supplier WHERE s_suppkey = id + {planted.KEYS << 24}L)",
+        f"EXISTS (SELECT 1 FROM supplier WHERE s_suppkey = id + {planted.KEYS}L)",
     ]
     for condition in conditions:
         session.ask(f"SELECT {COLUMN}, count(*), max(number), min(wide) FROM secret WHERE {condition} GROUP BY {COLUMN}")

@@ -214,7 +214,9 @@ fn a_lost_home_comes_back_from_three_of_five() {
         })
         .collect();
     fs::write(owner.path("shares/share-8.txt"), slipped).unwrap();
-    assert!(words(recover(&[1, 8, 2])).contains("line 3"));
+    let slip = words(recover(&[1, 8, 2]));
+    // A line's check has two bytes: one slip in 65,536 is found by the whole.
+    assert!(slip.contains("line 3") || slip.contains("do not go together"), "{slip}");
 
     done(recover(&[5, 1, 4]), &["recover"]);
     for file in ["register.coffer", "policy.toml"] {

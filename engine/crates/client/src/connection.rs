@@ -254,8 +254,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = Listener::bind(&Address::Unix(folder.path().join("s"))).unwrap();
         let address = listener.address().clone();
-        let (knocks, turn) = (AtomicUsize::new(0), Arc::new(Barrier::new(2)));
-        let second = Arc::clone(&turn);
+        let (knocks, turn) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
+        let (knocked, second) = (Arc::clone(&knocks), Arc::clone(&turn));
         let door = accept_at(&listener, move |_| {
             // The first waits for the second's word.
             match knocks.fetch_add(1, Ordering::SeqCst) {
@@ -266,6 +266,9 @@ mod tests {
         });
         let visitors = async {
             let (mut first, _write) = connect(&address).await.unwrap();
+            while knocked.load(Ordering::SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             let (mut other, _write) = connect(&address).await.unwrap();
             let told = |message: Option<Message>| message.unwrap().kind == kind_byte(ClientMessage::Problem);
             assert!(told(read_message_up_to(&mut other, MAX_GREETING).await.unwrap()));

@@ -173,7 +173,7 @@ async fn a_broadcast_is_asked_for_once_and_joined_by_every_task() {
     assert!(ready.engine.enclave.memory_in_use() > 0);
     let session = coffer_sealing::SessionId::from_slice(&ready.query.session).unwrap();
     ready.engine.enclave.sessions().end([session]);
-    for _ in 0..100 {
+    for _ in 0..3000 {
         if ready.engine.enclave.memory_in_use() == 0 {
             break;
         }

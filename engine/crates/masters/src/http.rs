@@ -183,36 +183,39 @@ mod tests {
     fn answers_have_a_status_and_a_body() {
         let answer = ask(
             &says(b"HTTP/1.1 403 No\r\ncontent-length: 5\r\n\r\nno\nno", Duration::ZERO),
-            SECOND,
+            10 * SECOND,
         )
         .unwrap();
         assert_eq!((answer.status, answer.words().as_str()), (403, "no no"));
         // A redirect is an answer, and is not followed: an address comes from the policy alone.
         let there = b"HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(ask(&says(there, Duration::ZERO), SECOND).unwrap().status, 302);
+        assert_eq!(ask(&says(there, Duration::ZERO), 10 * SECOND).unwrap().status, 302);
     }
 
     #[test]
     fn slow_garbled_and_endless_answers_end() {
         let start = Instant::now();
-        let slow = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 10 * SECOND);
+        let slow = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 60 * SECOND);
         assert!(matches!(ask(&slow, SECOND / 4), Err(Trouble::Away(words)) if words.contains("0.2 s")));
-        assert!(start.elapsed() < 2 * SECOND);
+        assert!(start.elapsed() < 30 * SECOND);
         assert!(matches!(
-            ask(&says(b"\x16\x03\x01 what?\r\n\r\n", Duration::ZERO), SECOND),
+            ask(&says(b"\x16\x03\x01 what?\r\n\r\n", Duration::ZERO), 10 * SECOND),
             Err(Trouble::Garbage(_))
         ));
         static MUCH: [u8; 100_000] = [b' '; 100_000];
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
         let much: &'static [u8] = Box::leak([head.as_slice(), &MUCH].concat().into_boxed_slice());
         assert!(
-            matches!(ask(&says(much, Duration::ZERO), SECOND), Err(Trouble::Garbage(words)) if words.contains("65536"))
+            matches!(ask(&says(much, Duration::ZERO), 10 * SECOND), Err(Trouble::Garbage(words)) if words.contains("65536"))
         );
         let cut = says(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhalf", Duration::ZERO);
-        assert!(matches!(ask(&cut, SECOND), Err(Trouble::Away(_) | Trouble::Garbage(_))));
+        assert!(matches!(
+            ask(&cut, 10 * SECOND),
+            Err(Trouble::Away(_) | Trouble::Garbage(_))
+        ));
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(matches!(
-            ask(&format!("http://{nobody}/"), SECOND),
+            ask(&format!("http://{nobody}/"), 10 * SECOND),
             Err(Trouble::Unsent(_))
         ));
     }

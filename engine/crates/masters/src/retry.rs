@@ -62,9 +62,9 @@ impl Servers {
             .unwrap_or(u32::MAX)
             .saturating_add(1);
         let turn = (self.timeout / share).max(Duration::from_millis(500));
-        let (mut wait, mut said) = (FIRST_WAIT, Vec::new());
+        // Each server's last words.
+        let (mut wait, mut said) = (FIRST_WAIT, vec![String::new(); self.addresses.len()]);
         for round in 0..ROUNDS {
-            said.clear();
             let (mut garbled, mut untrusted) = (None, None);
             for step in 0..self.addresses.len() {
                 let at = self.last.load(Ordering::Relaxed).wrapping_add(step) % self.addresses.len();
@@ -93,7 +93,9 @@ impl Servers {
                     Err(Trouble::Untrusted(words)) => untrusted.insert(words).clone(),
                 };
                 tracing::warn!(master = self.of, address, round, "no answer: {words}");
-                said.push(format!("{address}: {words}"));
+                if let Some(last) = said.get_mut(at) {
+                    *last = format!("{address}: {words}");
+                }
             }
             // Whoever talks nonsense goes on doing so; time heals what is away only.
             if let Some(reason) = garbled {
@@ -113,6 +115,7 @@ impl Servers {
             thread::sleep(pause);
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+        said.retain(|words| !words.is_empty());
         Err(MasterError::Unreachable {
             of: self.of.clone(),
             reason: said.join("; "),

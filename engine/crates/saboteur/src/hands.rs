@@ -132,11 +132,23 @@ impl Hands {
         });
     }
 
-    pub(crate) fn release(&self, release: &mut Option<Release>, session: &[u8]) {
+    /// Whether the lie was told.
+    pub(crate) fn release(&self, release: &mut Option<Release>, session: &[u8]) -> bool {
         self.tell("RELEASE", release, |lie, value, past, rng| match lie {
             Lie::Release(tell) => tell(value, session, past, rng),
             _ => None,
-        });
+        })
+    }
+
+    /// The lie about a task's key release once more, when the engine asks for what it did not get by the first.
+    pub(crate) fn release_again(&self, release: &mut Option<Release>, session: &[u8]) {
+        let mut state = self.lock();
+        let State { armed, past, .. } = &mut *state;
+        if let Some(armed) = armed
+            && let Lie::Release(tell) = armed.lie
+        {
+            let _ = tell(release, session, past, &mut armed.rng);
+        }
     }
 
     pub(crate) fn start(&self, start: &mut Start) {
@@ -304,29 +316,32 @@ impl Hands {
         }
     }
 
-    /// Tells the armed lie of `value`, if it is one of this place, has something to bite on here, and was not told before.
+    /// Tells the armed lie of `value`, if it is one of this place, has something to bite on here, and was not told before;
+    /// whether it did.
     fn tell<T: Clone + PartialEq>(
         &self,
         place: &str,
         value: &mut T,
         of_this_place: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
-    ) {
+    ) -> bool {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
-        let Some(armed) = armed.as_mut() else { return };
+        let Some(armed) = armed.as_mut() else { return false };
         let mut altered = value.clone();
         let mut rng = armed.rng.clone();
         let did = of_this_place(armed.lie, &mut altered, past, &mut rng);
         let Some(what) = did.filter(|_| altered != *value) else {
-            return;
+            return false;
         };
         armed.told.seen += 1;
         armed.rng = rng;
-        if !armed.claimed && armed.told.seen > armed.skip {
+        let due = !armed.claimed && armed.told.seen > armed.skip;
+        if due {
             armed.claimed = true;
             *value = altered;
             armed.told.what = Some(format!("{place}: {what}"));
         }
+        due
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -171,7 +171,7 @@ impl Conversation {
         let truth = Start::decode(message.payload.as_slice())?;
         let hands = Arc::clone(&self.relay.hands);
         let mut start = truth.clone();
-        hands.release(&mut start.release, &truth.session);
+        let withheld = hands.release(&mut start.release, &truth.session);
         hands.start(&mut start);
         if let Some((bytes, what)) = hands.beside(&truth)
             && beside(&self.relay.engine, &bytes).is_ok()
@@ -190,7 +190,7 @@ impl Conversation {
             if message.is(TaskMessage::Need) {
                 self.answer(&mut task, &message, &truth)?;
             } else if message.is(TaskMessage::NeedKeys) {
-                self.keys(&message)?;
+                self.keys(&message, withheld)?;
             } else if message.is(TaskMessage::Out) {
                 task.out(&message)?;
             } else if message.is(TaskMessage::Done) {
@@ -310,14 +310,18 @@ impl Conversation {
         Ok(())
     }
 
-    /// NEED_KEYS, and the executor's answer.
-    fn keys(&mut self, message: &Message) -> io::Result<()> {
+    /// NEED_KEYS, and the executor's answer. Who lied about the release that came with the task goes on lying.
+    fn keys(&mut self, message: &Message, withheld: bool) -> io::Result<()> {
         let session = NeedKeys::decode(message.payload.as_slice())?.session;
         write(&mut self.front, message)?;
         let answer = self.said.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
         let truth = Release::decode(answer.payload.as_slice())?;
         let mut release = Some(truth.clone());
-        self.relay.hands.release(&mut release, &session);
+        if withheld {
+            self.relay.hands.release_again(&mut release, &session);
+        } else {
+            self.relay.hands.release(&mut release, &session);
+        }
         self.relay.hands.past(|past| past.keep_release(&session, &truth));
         let release = release.unwrap_or_default();
         self.tell(&Message::of(TaskMessage::Release, release.encode_to_vec()))

@@ -231,9 +231,12 @@ pub fn open_table(home: &Home, vault: &Vault, policy: &Policy, target: &Target) 
         let (record, folder) = find(&register, policy, target)?;
         let (id, committed) = (record.id, record.committed);
         let opened = open_record(&register, vault, policy, record, folder);
-        // A version that was published between two looks is no attack: what the register says by now decides.
+        // A version that was published between two looks, or is just being, is no attack: what the register says by now
+        // decides. The next look settles what is pending.
         let overtaken = matches!(opened, Err(Error::VersionUnknown { .. }))
-            && register.by_id(id)?.is_some_and(|now| now.committed != committed);
+            && register.by_id(id)?.is_some_and(|now| {
+                now.committed != committed || now.pending.is_some_and(|pending| pending.hash.is_some())
+            });
         if !overtaken {
             return opened;
         }

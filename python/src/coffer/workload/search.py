@@ -49,11 +49,11 @@ def int64(value: int) -> Planted:
 
 
 def int64_family(name: str, high: int) -> Planted:
-    """All numbers whose upper 5 bytes are `high`: keys that count up from `high << 24`. As text they share the digits that
-    the lower 3 bytes cannot reach."""
-    first, last = str(high << 24), str((high << 24) + 0xFFFFFF)
+    """All numbers whose upper 6 bytes are `high`: keys that count up from `high << 16`. As text they share the digits that
+    the lower 2 bytes cannot reach. Fewer bytes would be found by chance in gigabytes of ciphertext."""
+    first, last = str(high << 16), str((high << 16) + 0xFFFF)
     common = next(at for at, (a, b) in enumerate(zip(first, last, strict=True)) if a != b)
-    return Planted(name, {**_both("int64", high.to_bytes(5, "big")), **_digits(first[:common])})
+    return Planted(name, {**_both("int64", high.to_bytes(6, "big")), **_digits(first[:common])})
 
 
 def int32(value: int) -> Planted:

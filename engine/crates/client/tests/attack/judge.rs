@@ -105,11 +105,8 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         // A query's first task is the engine's first word of it that the one before has ended.
         "start-of-a-query" => &["session", "commit_opening", "opening"],
         "false-session" => &["session", "opening"],
-        "flip-bit-release"
-        | "drop-release"
-        | "release-of-another-query"
-        | "release-under-another-number"
-        | "replay-an-ended-session" => SESSION,
+        "flip-bit-release" | "drop-release" | "release-under-another-number" | "replay-an-ended-session" => SESSION,
+        "release-of-another-query" => &["session", "COFFER_KEYS_MISSING"],
         "false-protocol" => &["version"],
         "answer-another-input" | "answer-too-short" | "attest-midway" | "start-midway" | "garbage-midway" => {
             &["protocol"]

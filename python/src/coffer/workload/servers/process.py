@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,11 +15,15 @@ from pathlib import Path
 START_SECONDS = 60
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(count: int = 1) -> int:
+    """A port of loopback that nobody listens on, nor on the `count - 1` after it. From below those that systems give away by
+    themselves (RFC 6335: from 49152; Linux: from 32768), so that none is taken before its server is up."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
+            for at in range(port, port + count):
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", at))
+            return port
 
 
 class ServerProcess:

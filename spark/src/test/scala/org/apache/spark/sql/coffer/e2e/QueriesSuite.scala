@@ -138,7 +138,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
 
   test("what stages count is in the SQL tab, and rows never come from executors") {
     spark.sql("SELECT s, count(*) FROM secret WHERE id < 100 GROUP BY s ORDER BY s").collect()
-    spark.sparkContext.listenerBus.waitUntilEmpty()
+    spark.sparkContext.listenerBus.waitUntilEmpty(60000)
     val store = spark.sharedState.statusStore
     val execution = store.executionsList().last
     val values = store.executionMetrics(execution.executionId)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -70,6 +72,8 @@ def test_a_lie_over_protected_columns_is_detected_or_harmless(mutation: Mutation
 
 
 def test_the_saboteur_and_the_registry_know_the_same_lies(arena: Arena) -> None:
+    # The last engine may have been ended with its lie.
+    arena.run(arena.ask(random.Random(1)))
     assert set(arena.saboteur.lies()) == {mutation.name for mutation in wire.MUTATIONS}
 
 
@@ -101,6 +105,19 @@ def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
     arena.driver.run(_LINE)
     assert arena.judge(question, lambda: right).check == "panic"
     assert arena.judge(question, lambda: right).check == ""
+
+
+def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(arena: Arena) -> None:
+    question = arena.ask(random.Random(2))
+    right = arena.run(question)
+    (engine,) = arena.saboteur.health().engines
+    os.kill(engine, signal.SIGABRT)
+    # Spark tries its task again, with a new engine.
+    found = arena.judge(question, lambda: arena.run(question))
+    assert found.check == "panic" and "ended by itself: signal: 6" in found.detail, found
+    assert arena.judge(question, lambda: right).check == ""
+    (other,) = arena.saboteur.health().engines
+    assert other != engine
 
 
 _LINE = """

@@ -360,6 +360,7 @@ class Arena:
         health = self.saboteur.health()
         panics = [panic for panic in (self._log.panic(), *health.panics) if panic]
         if panics:
+            self._engines = health.engines
             return Judgement("wrong", "panic", panics[0])
         if not self._engines:
             self._engines = health.engines

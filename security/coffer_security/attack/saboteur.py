@@ -36,7 +36,8 @@ class Done:
 
 @dataclass(frozen=True)
 class Health:
-    """Of the engines behind the saboteurs: process ids of those that run, and lines of their logs that tell of a panic."""
+    """Of the engines behind the saboteurs: process ids of those that run, lines of their logs that tell of a panic, and how
+    those ended that ended by themselves."""
 
     engines: frozenset[int]
     panics: tuple[str, ...]
@@ -99,9 +100,13 @@ class Saboteurs:
 
     def health(self) -> Health:
         answers = [self._ask(control, {"do": "health"}) for control in self._sockets()]
+        fallen = []
+        for fell in sorted(self._folder.glob("*.fell")):
+            fallen.append(f"the engine behind process {fell.stem} ended by itself: {fell.read_text()}")
+            fell.unlink()
         return Health(
             frozenset(answer["engine"] for answer in answers if answer["alive"]),
-            tuple(line for answer in answers for line in answer["panics"]),
+            (*(line for answer in answers for line in answer["panics"]), *fallen),
         )
 
     def end_engines(self) -> None:

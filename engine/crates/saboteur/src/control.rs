@@ -6,7 +6,10 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     process,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -27,6 +30,8 @@ pub struct Control {
     folder: PathBuf,
     relay: Relay,
     engine: Arc<Engine>,
+    /// Whether the engine is ended by this process.
+    ending: AtomicBool,
 }
 
 impl Control {
@@ -36,6 +41,7 @@ impl Control {
             folder: folder.to_owned(),
             relay,
             engine,
+            ending: AtomicBool::new(false),
         });
         control.take_up();
         let listener = UnixListener::bind(control.socket())?;
@@ -147,9 +153,32 @@ impl Control {
         json!({ "what": what, "answer": answer, "session": hex(&task.start.session) })
     }
 
-    /// Ends engine and saboteur, leaving the engine's evidence for those that come, and word of what was told.
-    pub fn end(&self) {
+    /// Ends engine and saboteur.
+    pub fn end(&self) -> ! {
+        self.ending.store(true, Ordering::SeqCst);
         self.engine.kill();
+        self.leave_all();
+        process::exit(0)
+    }
+
+    /// Once the engine has ended: so does the saboteur, with its code. That an engine ended by itself is left word of, whoever
+    /// takes its place.
+    pub fn follow(&self) -> ! {
+        if self.ending.load(Ordering::SeqCst) {
+            // What is to be left is being left.
+            loop {
+                thread::park();
+            }
+        }
+        let how = self.engine.ended();
+        let words = how.map_or_else(|| "nobody knows how".to_owned(), |status| status.to_string());
+        self.leave("fell", words.as_bytes());
+        self.leave_all();
+        process::exit(how.and_then(|status| status.code()).unwrap_or(1))
+    }
+
+    /// Leaves the engine's evidence for those that come, and word of what was told.
+    fn leave_all(&self) {
         let told = self.relay.hands.disarm();
         let told = json!({ "what": told.what, "seen": told.seen, "served": told.served }).to_string();
         self.leave("told", told.as_bytes());
@@ -158,7 +187,6 @@ impl Control {
             self.leave("evidence", &evidence.encode_to_vec());
         }
         let _ = fs::remove_file(self.socket());
-        process::exit(0)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader},
     path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
@@ -63,10 +63,10 @@ impl Engine {
         std::mem::take(&mut *self.panics.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for its end, with its code.
-    pub fn ended(&self) -> Option<i32> {
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        child.try_wait().ok().flatten().and_then(|status| status.code())
+        child.try_wait().ok().flatten()
     }
 
     /// Kills it.

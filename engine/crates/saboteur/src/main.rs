@@ -8,7 +8,7 @@ use std::{
     io::{self, BufRead, Read, Write},
     os::unix::net::UnixListener,
     path::PathBuf,
-    process::{self, ExitCode},
+    process::ExitCode,
     sync::Arc,
     thread,
     time::Duration,
@@ -72,5 +72,5 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         thread::sleep(Duration::from_millis(20));
     }
     // As the engine ends, so does what stands in for it.
-    process::exit(engine.ended().unwrap_or(1))
+    control.follow()
 }

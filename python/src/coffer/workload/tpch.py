@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -43,16 +44,23 @@ def query(number: int) -> str:
 
 
 def _tests_jar() -> Path:
-    """Spark's test jar in Maven's local repository; fetched when it is not there yet."""
+    """Spark's test jar: in Maven's local repository where that is in its usual place, else in Coffer's cache folder."""
     jar = Path(os.environ.get("COFFER_M2", Path.home() / ".m2" / "repository")) / _JAR
-    if not jar.is_file():
-        artifact = f"org.apache.spark:spark-sql_2.13:{SPARK}:jar:tests"
-        subprocess.run(
-            ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={artifact}", "-Dtransitive=false"],
-            check=True,
-            stdout=sys.stderr,
-        )
-    return jar
+    kept = cache_dir() / jar.name
+    if not jar.is_file() and not kept.is_file():
+        # Not where Maven put it: that goes by its settings and the account's home folder, whatever HOME says.
+        with tempfile.TemporaryDirectory(prefix="coffer-") as folder:
+            artifact = f"org.apache.spark:spark-sql_2.13:{SPARK}:jar:tests"
+            subprocess.run(
+                ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"],
+                check=True,
+                stdout=sys.stderr,
+                cwd=folder,
+            )
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(folder) / jar.name, kept.with_suffix(f".{os.getpid()}"))
+            kept.with_suffix(f".{os.getpid()}").rename(kept)
+    return jar if jar.is_file() else kept
 
 
 def _tpchgen() -> str:

@@ -55,11 +55,21 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
       MapStatus(SparkEnv.get.blockManager.shuffleServerId, lengths, mapId)
     } catch {
       case e: Throwable =>
-        try output.abort(e)
-        catch { case NonFatal(a) => e.addSuppressed(a) }
+        abort(output, e)
         throw e
     }
   }
+
+  /** Deletes what was written. On a full disk the first attempt ends in the buffer, which does not go on it either, before the
+    * file is deleted; the second finds the buffer closed. */
+  private def abort(output: ShuffleMapOutputWriter, why: Throwable): Unit =
+    try output.abort(why)
+    catch {
+      case NonFatal(first) =>
+        why.addSuppressed(first)
+        try output.abort(why)
+        catch { case NonFatal(second) => why.addSuppressed(second) }
+    }
 
   /** Spark deletes the files of those map outputs for which a writer was asked; the writer itself stays unused. */
   private def registerForCleanup(dependency: ShuffleDependency[_, _, _], mapId: Long, context: TaskContext): Unit = {

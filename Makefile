@@ -1,6 +1,7 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
 # make test    every test: Rust, Scala, Python; and the formatters as checks
+# make test-full  the same with what takes longer
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
 # make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
@@ -25,12 +26,12 @@ unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
 RUN := $(VENV)/bin/python
 JAR := spark/target/coffer-spark.jar
 # With the plugin's jar comes that of the lying executor (security/), which is test code.
-HOSTILE := spark/src/test/scala/gadget spark/src/test/scala/org/apache/spark/sql/coffer/hostile
+HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apache/spark/sql/coffer/,hostile recorded)
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build tools engine demo test bench attack leaks lint fuzz tcb format clean
+.PHONY: build tools engine demo test test-full bench attack leaks lint fuzz tcb format clean
 
 build: tools engine $(JAR) $(VENV)/.ready
 
@@ -60,6 +61,10 @@ demo: build
 test: build
 	@scripts/test-packages
 	@scripts/test-all
+
+test-full: build
+	@scripts/test-packages
+	@scripts/test-all --full
 
 bench: build
 	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json --html docs/benchmarks/tpch-sf$(BENCH_SF).html

@@ -69,9 +69,8 @@ def measure(folder: Path, tables: int) -> dict[str, Any]:
 
 def _owner(folder: Path, uri: str) -> Owner:
     owner = Owner.create(folder)
-    policy = owner.home / "policy.toml"
-    text = policy.read_text().replace('\nmaster = "main"\n', '\nmaster = "kms"\n')
-    policy.write_text(f"{text}\n[masters]\nkms = '{uri}'\n")
+    text = owner.policy.replace('\nmaster = "main"\n', '\nmaster = "kms"\n')
+    owner.sign(f"{text}\n[masters]\nkms = '{uri}'\n")
     return owner
 
 
@@ -113,8 +112,7 @@ def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
 def _rewrap(folder: Path, owner: Owner, tables: int, relay: Relay, server: HadoopKms) -> dict[str, Any]:
     """The tables are one and the same but for their keys, and small."""
     # The relay is for counting, and slower than what it counts.
-    policy = owner.home / "policy.toml"
-    policy.write_text(policy.read_text().replace(relay.address, server.address))
+    owner.sign(owner.policy.replace(relay.address, server.address))
     source = folder / "small.parquet"
     pq.write_table(pa.table({"v": [1]}), source)
     (folder / "many").mkdir()

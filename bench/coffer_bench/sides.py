@@ -101,15 +101,14 @@ def _sealed(
 ) -> Driver:
     owner = Owner.create(folder / f"{name}-trusted", programs)
     if policy is not None:
-        policies.write(policy, owner.home / "policy.toml")
+        policies.write(policy, owner)
         conf = {**(conf or {}), **policies.conf(policy)}
     conf = {**resources.conf(folder / name, resources.heap), **(conf or {})}
     conf["spark.coffer.engine.memory"] = f"{resources.native}GiB"
     env = {}
     if programs is not None:
         # A policy of one build is an error for the other: this one is made for the unsealed, here and nowhere else.
-        policy = owner.home / "policy.toml"
-        policy.write_text(policy.read_text().replace('accept = ["simulated"]', 'accept = ["unsealed"]'))
+        owner.sign(owner.policy.replace('accept = ["simulated"]', 'accept = ["unsealed"]'))
         conf["spark.coffer.engine.evidence"] = "unsealed"
         env["COFFER_BIN"] = str(programs)
     print(f"writing the tables of {name}", file=sys.stderr)

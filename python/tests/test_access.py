@@ -25,6 +25,7 @@ tables.badges = ["holder"]
 [roles.builder]
 tables.made = "*"
 write = ["made"]
+write_roots = ["FOLDER"]
 [users.ann]
 roles = ["floor"]
 [users.bea]
@@ -44,8 +45,7 @@ def staff(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owner, dict[str, Pa
     """Two sealed tables, and a policy in which ann has some of their columns."""
     folder = tmp_path_factory.mktemp("access")
     owner = Owner.create(folder / "trusted")
-    policy = owner.home / "policy.toml"
-    policy.write_text(policy.read_text() + ROLES)
+    owner.sign(owner.policy + ROLES.replace("FOLDER", str(folder)))
     count = 40
     schema = pa.schema(
         [

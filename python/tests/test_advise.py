@@ -61,7 +61,7 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
         patch.setenv("COFFER_PYTHON", sys.executable)
         given = (queries, data["region"].parent, "--without-enclaves", "--write", proposed, "--json")
         said = owner.coffer("policy", "advise", *given)
-    (owner.home / "policy.toml").write_text(proposed.read_text())
+    owner.sign(proposed.read_text())
     policy = proposed.read_text()
     sealed = owner.encrypt({table: data[table] for table in TPCH_TABLES}, folder / "sealed")
     plain = sum(data[table].stat().st_size for table in TPCH_TABLES)
@@ -240,7 +240,7 @@ def test_what_is_proposed_of_a_long_csv_encrypts(tmp_path: Path) -> None:
     proposed = tmp_path / "policy.toml"
     owner.coffer("policy", "advise", tmp_path / "queries.sql", tmp_path / "t.csv", "--without-enclaves", "--write", proposed)
     assert 'v = "ore"' in proposed.read_text()
-    (owner.home / "policy.toml").write_text(proposed.read_text())
+    owner.sign(proposed.read_text())
     columns = {"v": range(count), "w": [i % 7 for i in range(count)]}
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     owner.coffer("encrypt", tmp_path / "t.parquet", tmp_path / "sealed" / "t")

@@ -45,15 +45,16 @@ class Site:
 
     def accept(self, kind: str, pins: dict[str, list[str]]) -> None:
         """Writes the policy's section anew."""
-        file = self.owner.home / "policy.toml"
         values = "".join(f"{pcr} = {json.dumps(pins[pcr])}\n" for pcr in PINNED if pcr in pins)
         section = (
             f'[attestation]\naccept = ["{kind}"]\n\n[attestation.tpm]\nak = {json.dumps(pins["ak"])}\n\n'
             f"[attestation.tpm.pcrs]\n{values}\n"
         )
-        text, replaced = re.subn(r"\[attestation\]\n.*?(?=^\[(?!attestation))", section, file.read_text(), flags=re.S | re.M)
+        text, replaced = re.subn(
+            r"\[attestation\]\n.*?(?=^\[(?!attestation))", section, self.owner.policy, flags=re.S | re.M
+        )
         assert replaced == 1
-        file.write_text(text)
+        self.owner.sign(text)
 
     def driver(self, name: str, conf: dict[str, str]) -> Driver:
         return Driver(

@@ -32,8 +32,7 @@ def encoded(rows: list[list[object]]) -> list[list[object]]:
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
     made = Owner.create(tmp_path_factory.mktemp("audit") / "trusted")
-    policy = made.home / "policy.toml"
-    policy.write_text(policy.read_text() + ROLES)
+    made.sign(made.policy + ROLES)
     return made
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.dom import minidom
 
@@ -11,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
-from coffer_bench import page, report
+from coffer_bench import page, report, sides
 from coffer_bench.__main__ import _numbers
 from coffer_bench.sides import Resources
 
@@ -68,9 +70,40 @@ def test_which_queries() -> None:
     assert _numbers("1,6,12-15") == [1, 6, 12, 13, 14, 15]
 
 
-def test_sides_have_the_same_memory_in_all() -> None:
-    resources = Resources.of(2, 4, "1g")
-    assert resources.native == 1
-    assert resources.conf(Path("/x"), 3)["spark.driver.memory"] == "3g"
+class Started:
+    """A driver that only remembers how it would have been started."""
+
+    def __init__(self, _: dict[str, Path], *, conf: dict[str, str], master: str, **__: Any) -> None:
+        self.conf, self.master = conf, master
+
+    def gibibytes(self) -> int:
+        """Of the JVM's heap, what it keeps outside of it, and the engine beside it."""
+        keys = ("spark.driver.memory", "spark.memory.offHeap.size", "spark.coffer.engine.memory")
+        sizes = [self.conf[key] for key in keys if key in self.conf]
+        assert all(re.fullmatch(r"\d+(g|GiB)", size) for size in sizes), sizes
+        return sum(int(re.sub(r"\D", "", size)) for size in sizes)
+
+
+@pytest.mark.parametrize("memory", ["1g", "3 GiB"])
+def test_sides_have_the_same_cores_and_memory_in_all(memory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text("")
+    owner = SimpleNamespace(home=tmp_path, passphrase_file=tmp_path, encrypt=lambda tables, _: tables)
+    monkeypatch.setattr(sides, "Driver", Started)
+    monkeypatch.setattr(sides, "Owner", SimpleNamespace(create=lambda *_: owner))
+    monkeypatch.setattr(sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n"))
+    for made in ("_comet_jar", "_comet_python"):
+        monkeypatch.setattr(sides, made, lambda: tmp_path)
+    resources = Resources.of(2, 4, memory)
+    started = {name: start({}, tmp_path, resources) for name, start in sides.START.items()}
+    assert set(started) >= {*sides.ALL, *sides.HIDING}
+    whole = resources.heap + int(memory[0])
+    assert {name: side.gibibytes() for name, side in started.items()} == dict.fromkeys(started, whole)
+    assert {(side.master, side.conf["spark.sql.shuffle.partitions"]) for side in started.values()} == {("local[2]", "4")}
+    # Not all of it in one place where a side has two.
+    assert all(
+        side.conf["spark.coffer.engine.memory"] == f"{memory[0]}GiB"
+        for name, side in started.items()
+        if name not in ("spark", "comet")
+    )
     with pytest.raises(ValueError, match="memory size"):
         Resources.of(2, 4, "much")

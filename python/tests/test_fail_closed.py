@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coffer._find import find_jar
 from coffer.workload import data
 from coffer.workload.owner import Owner
 from coffer.workload.processes import named
 from coffer.workload.runner import Driver, QueryFailed
+
+# What users are told to do instead.
+REWRITE = "rewrite this part of the query, or run it on the result"
+BRING = "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
+TAKE = "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)"
 
 # How many jobs the scheduler was ever given.
 JOBS = "result = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()"
@@ -34,12 +43,15 @@ def start(owner: Owner, tables: dict[str, Path], log: Path, **more: Any) -> Driv
     return Driver(tables, sealed=True, log=log / "driver.log", **settings)
 
 
-def refused(action: Callable[[], Any], *words: str) -> str:
-    """The message of the error that `action` must end with; it has a hint and all of `words`."""
+def refused(action: Callable[[], Any], code: str, hint: str, *words: str) -> str:
+    """The message of the error that `action` must end with: Coffer's of that code, with that hint (its beginning) and all of
+    `words`."""
     with pytest.raises(QueryFailed) as failed:
         action()
     message = failed.value.message
-    assert "hint: " in message, message
+    said = re.findall(r"(?m)\bCoffer(?:Query)?Exception: \[(\w+)\]", message)
+    assert said and set(said) == {code}, message
+    assert f"\nhint: {hint}" in message, message
     for word in words:
         assert word.lower() in message.lower(), message
     return message
@@ -68,7 +80,7 @@ def test_jobs_are_counted(sealed: Driver) -> None:
 )
 def test_unsupported_is_named_before_any_job(sealed: Driver, sql: str, word: str) -> None:
     before = sealed.run(JOBS)
-    refused(lambda: sealed.query(sql), word)
+    refused(lambda: sealed.query(sql), "COFFER_UNSUPPORTED", REWRITE, word)
     assert sealed.run(JOBS) == before
 
 
@@ -97,16 +109,25 @@ WAYS_OUT = {
 }
 
 
+ROWS = ("rdd", "foreach", "checkpoint")
+FUNCTIONS = ("python_udf", "map_in_arrow")
+
+
 @pytest.mark.parametrize("name", WAYS_OUT)
 def test_way_out_is_refused(sealed: Driver, tmp_path: Path, name: str) -> None:
     path = tmp_path / "out"
-    refused(lambda: sealed.run(WAYS_OUT[name], path=str(path)))
+    code, hint = "COFFER_PLAINTEXT_SINK", BRING
+    if name in ROWS:
+        code, hint = "COFFER_ROWS_ON_EXECUTORS", TAKE
+    if name in FUNCTIONS:
+        code, hint = "COFFER_UNSUPPORTED", REWRITE
+    refused(lambda: sealed.run(WAYS_OUT[name], path=str(path)), code, hint)
     assert not [found for found in path.rglob("*") if found.is_file() and found.stat().st_size > 0]
 
 
 def test_cached_rows_do_not_leave_the_seal(sealed: Driver) -> None:
     code = "df = spark.sql('SELECT id, s FROM edge').cache()\ntry:\n    df.count()\nfinally:\n    df.unpersist()"
-    refused(lambda: sealed.run(code))
+    refused(lambda: sealed.run(code), "COFFER_UNSUPPORTED", REWRITE, "cached data")
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------
@@ -130,21 +151,106 @@ def test_cluster_deploy_mode_is_refused(own: tuple[Owner, dict[str, Path]], tmp_
     # The submitter itself would refuse the mode for a Python driver: the context is made in a JVM that runs already.
     with start(owner, tables, tmp_path) as driver:
         names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file)}
-        refused(lambda: driver.run(CLUSTER_MODE, **names), "cluster", "trust_cluster_deploy_mode")
+        hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"
+        refused(lambda: driver.run(CLUSTER_MODE, **names), "cluster_deploy_mode", hint, "cluster")
+
+
+RUNNING_JVM = """
+import coffer
+from pyspark.sql import SparkSession
+spark.stop()
+master = "spark://127.0.0.1:1"
+if by_hand:
+    builder = SparkSession.builder.master(master)
+    for key, value in coffer.configuration(home, passphrase_file).items():
+        builder = builder.config(key, value)
+    builder.getOrCreate()
+else:
+    coffer.session(home, master, passphrase_file=passphrase_file)
+"""
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_jvm_without_the_filter_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path, by_hand: bool) -> None:
+    owner, _ = own
+    names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file), "by_hand": by_hand}
+    conf = {"spark.driver.extraClassPath": str(find_jar())}
+    with Driver({}, sealed=False, log=tmp_path / "plain.log", master="local[1]", conf=conf) as driver:
+        line = "spark.driver.extraJavaOptions=-Djdk.serialFilterFactory="
+        if by_hand:
+            refused(lambda: driver.run(RUNNING_JVM, **names), "COFFER_DESERIALIZATION_FILTER", "start", line, "start a new")
+            return
+        with pytest.raises(QueryFailed) as failed:
+            driver.run(RUNNING_JVM, **names)
+        assert "hint: start a new Python process" in failed.value.message and line in failed.value.message
+
+
+def test_the_filter_is_set_beside_options_of_the_users(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+    owner, tables = own
+    conf = {"spark.driver.extraJavaOptions": "-Dcoffer.test.kept=yes"}
+    with start(owner, tables, tmp_path, conf=conf) as driver:
+        code = "result = [spark._jvm.System.getProperty(k) for k in keys]"
+        found = driver.run(code, keys=["coffer.test.kept", "jdk.serialFilterFactory"])
+        assert found == ["yes", "org.apache.spark.sql.coffer.driver.SerialFilterFactory"]
+
+
+def test_packages_and_dangerous_classes_are_not_added_to_the_filter(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
+    owner, tables = own
+    for names, hint, part in (
+        ("org.apache.spark.", "name each class in full", "no class's name"),
+        ("org.apache.spark.sql.*", "name each class in full", "no class's name"),
+        ("java.util.PriorityQueue", "have tasks return plain values", "holds a comparator"),
+    ):
+        conf = {"spark.coffer.driver.allowClasses": names}
+        refused(lambda conf=conf: start(owner, tables, tmp_path, conf=conf), "COFFER_CONF", hint, "allowClasses", part)
 
 
 def test_secret_in_spark_configuration_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
     secret = "spark.coffer.passphrase"
-    message = refused(lambda: start(owner, tables, tmp_path, conf={secret: "open-sesame-4711"}), secret)
+    conf = {secret: "open-sesame-4711"}
+    message = refused(lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_SECRET_IN_CONF", "remove it", secret)
     assert "open-sesame-4711" not in message
+
+
+def test_the_passphrase_under_another_name_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+    owner, tables = own
+    passphrase = owner.passphrase_file.read_text().strip()
+    encoded = base64.b64encode(f"user:{passphrase}".encode()).decode()
+    conf = {"spark.executorEnv.NOTE": encoded}
+    message = refused(
+        lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_SECRET_IN_CONF", "remove it", "executorEnv.NOTE"
+    )
+    assert passphrase not in message and encoded not in message
+
+
+def test_the_passphrase_set_while_it_runs_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+    owner, tables = own
+    passphrase = owner.passphrase_file.read_text().strip()
+    ask = "result = spark.sql('SELECT 1').collect()[0][0]"
+    with start(owner, tables, tmp_path) as driver:
+        assert driver.run(ask) == 1
+        for sets, word in [
+            ("spark.conf.set('spark.note', f'-Dx={secret}')", "spark.note"),
+            ("spark.sql('SET spark.other=' + bytes(secret, 'utf8').hex())", "spark.other"),
+            ("spark.sparkContext.setLocalProperty('my.note', secret)", "my.note"),
+        ]:
+            undo = f"spark.conf.unset('{word}'); spark.sparkContext.setLocalProperty('{word}', None)"
+            action = partial(driver.run, f"{sets}\n{ask}", secret=passphrase)
+            message = refused(action, "COFFER_SECRET_IN_CONF", "remove it", word)
+            assert passphrase not in message
+            driver.run(f"{undo}\nresult = None")
+        assert driver.run(ask) == 1
 
 
 def test_event_log_outside_a_trusted_folder_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
     (tmp_path / "events").mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (tmp_path / "events").as_uri()}
-    refused(lambda: start(owner, tables, tmp_path, conf=conf), "eventLog")
+    hint = "set spark.coffer.eventLog.trustedDir to a local folder of the trusted site"
+    refused(lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_EVENT_LOG", hint, "eventLog")
 
 
 # ---- keys, tables, policy ----------------------------------------------------------------------------------------
@@ -154,23 +260,24 @@ def test_wrong_passphrase(own: tuple[Owner, dict[str, Path]], tmp_path: Path) ->
     owner, tables = own
     wrong = tmp_path / "wrong"
     wrong.write_text("not the passphrase\n")
-    refused(lambda: start(owner, tables, tmp_path, passphrase_file=wrong), "passphrase")
+    refused(lambda: start(owner, tables, tmp_path, passphrase_file=wrong), "COFFER_ENGINE_START", "check the passphrase")
 
 
 def test_missing_home(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
-    refused(lambda: start(owner, tables, tmp_path, home=tmp_path / "nowhere"), "coffer init")
+    hint = "make one with coffer init"
+    refused(lambda: start(owner, tables, tmp_path, home=tmp_path / "nowhere"), "COFFER_ENGINE_START", hint)
 
 
 def test_foreign_table(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     _, tables = own
     stranger = Owner.create(tmp_path / "stranger")
-    refused(lambda: start(stranger, tables, tmp_path))
+    refused(lambda: start(stranger, tables, tmp_path), "manifest_foreign", "check the path or name")
 
 
 def test_plain_files_are_no_sealed_table(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, _ = own
-    refused(lambda: start(owner, {"events": tmp_path / "plain" / "events"}, tmp_path))
+    refused(lambda: start(owner, {"events": tmp_path / "plain" / "events"}, tmp_path), "COFFER_NO_TABLE", "look at the path")
 
 
 def damage_middle(file: Path) -> None:
@@ -198,7 +305,16 @@ def swap_for_plain(file: Path) -> None:
     shutil.copyfile(plain, file)
 
 
-@pytest.mark.parametrize("attack", [damage_middle, damage_footer, truncate, swap_for_plain, Path.unlink])
+DAMAGE: dict[Callable[[Path], None], str] = {
+    damage_middle: "COFFER_FILE_TAG",
+    damage_footer: "COFFER_FILE_DIGEST",
+    truncate: "COFFER_FILE_LENGTH",
+    swap_for_plain: "COFFER_FILE_LENGTH",
+    Path.unlink: "COFFER_FILE_MISSING",
+}
+
+
+@pytest.mark.parametrize("attack", DAMAGE)
 def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack: Callable[[Path], None]) -> None:
     owner, tables = own
     attack(max((tables["events"]).glob("*.parquet"), key=lambda path: path.stat().st_size))
@@ -207,7 +323,7 @@ def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack
         with start(owner, tables, tmp_path) as driver:
             driver.query("SELECT * FROM events")
 
-    refused(read)
+    refused(read, DAMAGE[attack], "a file may be damaged, missing or changed: check the table with `coffer verify --deep`")
     verified = owner.coffer("verify", "--deep", tables["events"], check=False)
     assert verified.returncode != 0
     assert "error:" in verified.stderr
@@ -217,8 +333,7 @@ def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack
 def test_policy_with_an_unknown_column(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, _ = own
     target = tmp_path / "sealed" / "more"
-    with (owner.home / "policy.toml").open("a") as policy:
-        policy.write(f'\n[tables.more]\npath = "{target}"\n[tables.more.columns]\nno_such_column = "tee"\n')
+    owner.sign(f'{owner.policy}\n[tables.more]\npath = "{target}"\n[tables.more.columns]\nno_such_column = "tee"\n')
     done = owner.coffer("encrypt", tmp_path / "plain" / "events", target, check=False)
     assert done.returncode != 0
     assert "no_such_column" in done.stderr
@@ -230,22 +345,21 @@ def test_policy_with_an_unknown_key(own: tuple[Owner, dict[str, Path]], tmp_path
     owner, tables = own
     policy = owner.home / "policy.toml"
     policy.write_text("suprise = true\n" + policy.read_text())
-    refused(lambda: start(owner, tables, tmp_path), "suprise")
+    refused(lambda: start(owner, tables, tmp_path), "COFFER_ENGINE_START", "docs/reference/policy.md", "suprise")
 
 
 def test_simulated_evidence_is_refused_unless_named(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
-    policy = owner.home / "policy.toml"
-    before = policy.read_text()
+    before = owner.policy
     after = before.replace('accept = ["simulated"]', "accept = []")
     assert after != before
-    policy.write_text(after)
+    owner.sign(after)
 
     def query() -> None:
         with start(owner, tables, tmp_path) as driver:
             driver.query("SELECT count(*) FROM events WHERE n > 0")
 
-    refused(query, "simulated")
+    refused(query, "evidence_not_accepted", 'for a trial, set accept = ["simulated"]', "simulated")
 
 
 # ---- engines -----------------------------------------------------------------------------------------------------
@@ -267,7 +381,7 @@ def test_engine_that_dies_ends_the_query_with_an_error(own: tuple[Owner, dict[st
         with start(owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}) as driver:
             driver.query("SELECT count(*) FROM events WHERE n > 0")
 
-    refused(query, "engine")
+    refused(query, "COFFER_ENGINE_LOST", "see the engine's messages in the executor's log")
 
 
 def test_killed_engine_never_gives_a_wrong_answer(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
@@ -303,7 +417,7 @@ def test_engine_of_another_version_is_refused(own: tuple[Owner, dict[str, Path]]
         with start(owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}) as driver:
             driver.query("SELECT count(*) FROM events WHERE n > 0")
 
-    refused(query, "9.9.9")
+    refused(query, "COFFER_ENGINE_VERSION", "install one build on all nodes", "9.9.9")
 
 
 def test_engines_end_with_their_driver(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:

@@ -156,6 +156,22 @@ def test_one_lost_shuffle_file_is_made_again(running: tuple[Cluster, Driver]) ->
     right_rows(driver, before)
 
 
+def test_groups_by_an_average_of_doubles_outlive_an_executor(running: tuple[Cluster, Driver]) -> None:
+    """Which group a row is in hangs on the last bit of an average: the maps that are made again must find the same one."""
+    cluster, driver = running
+    averages = "SELECT n % 500 AS k, avg(q / 3) AS a, stddev(q / 7) AS d FROM events GROUP BY n % 500"
+    driver.run(HOLD, sql=f"SELECT a, d, count(*) AS c, min(k), max(k) FROM ({averages}) GROUP BY a, d ORDER BY a, d")
+    before = driver.run(COLLECT)
+    assert len(before) > 500
+    lost = cluster.executors_of(0)
+    engines = named(set(lost), "coffer-engine")
+    kill(lost)
+    until(lambda: gone(engines))
+    right_rows(driver, before)
+    next(iter(cluster.local_folder(1).rglob("shuffle_*.data"))).unlink()
+    right_rows(driver, before)
+
+
 def test_rows_that_a_repeated_task_may_make_anew_come_whole(running: tuple[Cluster, Driver]) -> None:
     """Which of the groups the limit takes may change when its stage runs again: then all that read them run again too."""
     cluster, driver = running

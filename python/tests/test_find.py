@@ -8,6 +8,7 @@ import pytest
 
 import coffer
 from coffer import shell
+from coffer.session import FILTER_OPTION
 
 
 @pytest.fixture
@@ -62,8 +63,17 @@ def test_configuration_holds_paths_and_no_secret(programs: Path, monkeypatch: py
     assert not any("correct horse" in value for value in conf.values())
 
 
-def test_shell_makes_views_of_the_policys_tables(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.toml"
-    policy.write_text('[tables.sales]\npath = "/data/o\'brien"\n[tables.nameless]\n[tables."a b"]\npath = "/x"\n')
+def test_the_driver_starts_with_the_filter_beside_its_other_options(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(programs))
+    key, ours = "spark.driver.defaultJavaOptions", FILTER_OPTION
+    assert coffer.configuration()[key] == ours
+    (programs / "spark-defaults.conf").write_text(f"# {key} -Dno\nspark.x y\n{key}   -Done -Dtwo \n")
+    assert coffer.configuration()[key] == f"-Done -Dtwo {ours}"
+    (programs / "spark-defaults.conf").write_text(f"{key}={ours} -Done\n")
+    assert coffer.configuration()[key] == f"{ours} -Done"
+
+
+def test_shell_makes_views_of_the_policys_tables() -> None:
+    policy = '[tables.sales]\npath = "/data/o\'brien"\n[tables.nameless]\n[tables."a b"]\npath = "/x"\n'
     assert shell.views_of(policy) == [r"CREATE TEMPORARY VIEW sales USING coffer OPTIONS (path '/data/o\'brien');"]
-    assert shell.views_of(tmp_path / "missing.toml") == []
+    assert shell.views_of("") == [] and shell.views_of("no [toml") == []

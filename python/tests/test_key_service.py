@@ -79,8 +79,7 @@ class Service:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.owner = Owner.create(folder / "trusted")
-        policy = self.owner.home / "policy.toml"
-        policy.write_text(policy.read_text() + ROLES)
+        self.owner.sign(self.owner.policy + ROLES)
         rows = {"id": range(50), "name": [f"name {i}" for i in range(50)], "salary": range(50)}
         pq.write_table(pa.table(rows), folder / "staff.parquet", row_group_size=10)
         self.tables = self.owner.encrypt({"staff": folder / "staff.parquet"}, folder / "sealed")

@@ -114,14 +114,16 @@ def seen(*places: str, captured: Captured | None = None) -> Seen:
     return found
 
 
-def both(control: Seen, sealed: Seen, protected: Seen | None = None) -> Runs:
+def both(control: Seen, sealed: Seen, protected: Seen | None = None, unsealed: Seen | None = None) -> Runs:
     protected = protected or clean(captured=sealed.captured)
-    return Runs(Run(control, {}, 1.0), Run(sealed, {}, 1.0), 7, Run(protected, {}, 1.0))
+    opened = Run(unsealed, {}, 1.0) if unsealed else None
+    return Runs(Run(control, {}, 1.0), Run(sealed, {}, 1.0), 7, Run(protected, {}, 1.0), opened)
 
 
 def clean(**more: Captured) -> Seen:
     found = seen(**more)
     found.searched |= dict.fromkeys(report.MUST_BE_THERE, 10)
+    found.keys, found.keys_in_engines = 5, 3
     return found
 
 
@@ -146,6 +148,22 @@ def test_each_problem_is_named() -> None:
     assert report.problems(both(seen(*report.MUST_SHOW), empty)) == ["there was nothing to search in core"]
     lossy = clean(captured=Captured(packets=9, lost=2))
     assert "lost 2 packets" in report.problems(both(seen(*report.MUST_SHOW), lossy))[0]
+
+
+def test_controls_with_coffer_running_must_show() -> None:
+    control = seen(*report.MUST_SHOW)
+    assert report.problems(both(control, clean(), unsealed=seen(*report.MUST_BE_OPEN))) == []
+    for place in report.MUST_BE_OPEN:
+        blind = seen(*(other for other in report.MUST_BE_OPEN if other != place))
+        (problem,) = report.problems(both(control, clean(), unsealed=blind))
+        assert f"the unsealed build showed nothing in {place}" in problem
+    keyless = clean()
+    keyless.keys = 0
+    assert report.problems(both(control, clean(), keyless)) == ["no key was searched for (protected columns)"]
+    forgetful = clean()
+    forgetful.keys_in_engines = 0
+    (problem,) = report.problems(both(control, forgetful))
+    assert "no engine has a key in its memory" in problem
 
 
 def test_what_cannot_be_searched_here_is_said() -> None:

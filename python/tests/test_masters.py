@@ -66,14 +66,13 @@ class Home:
 
     def name(self, uri: str, *, default: bool = False) -> None:
         """Puts the URI into the policy, as the only one."""
-        policy = self.owner.home / "policy.toml"
-        text = policy.read_text().split("\n[masters]\n")[0]
+        text = self.owner.policy.split("\n[masters]\n")[0]
         if default:
             assert text.count('\nmaster = "main"\n') == 1
             text = text.replace('\nmaster = "main"\n', '\nmaster = "payroll"\n')
         head, at, tail = text.partition("\n[tables.")
         assert "'" not in uri
-        policy.write_text(f"{head}{at}{tail}\n[masters]\npayroll = '{uri}'\n")
+        self.owner.sign(f"{head}{at}{tail}\n[masters]\npayroll = '{uri}'\n")
 
     def seal(self, rows: Path, name: str = "t") -> Path:
         self.owner.coffer("encrypt", rows, self.folder / name)
@@ -174,9 +173,7 @@ def test_what_a_kms_refuses_is_told_apart(tmp_path: Path, rows: Path, hadoop: Ha
     assert 'has no key "brief"' in home.refused("verify", home.folder / "b")
     hadoop.create("brief")
     home.refused("verify", home.folder / "b")
-    home.owner.home.joinpath("policy.toml").write_text(
-        home.owner.home.joinpath("policy.toml").read_text().split("\n[masters]\n")[0]
-    )
+    home.owner.sign(home.owner.policy.split("\n[masters]\n")[0])
     assert "neither in [masters]" in home.refused("verify", home.folder / "t")
 
 

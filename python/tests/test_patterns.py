@@ -26,6 +26,19 @@ def test_each_column_shows_what_is_claimed_and_no_more(tables: Ground) -> None:
     assert {pattern for pattern, degree in seen["people.bonus"].items() if degree != "none"} == {"nulls"}
 
 
+def test_nulls_show_but_for_tee(tables: Ground) -> None:
+    """Nothing pads them: a column that engines have in any other form shows which of its values are NULL."""
+    seen, _ = judge.columns(tables)
+    met = set()
+    for name, degrees in seen.items():
+        forms = set(tables.claim(*name.split(".", 1))["protections"])
+        met |= forms
+        # Of a plain column the values show, NULL among them.
+        shown = degrees["values"] if "plain" in forms else degrees["nulls"]
+        assert shown == ("none" if forms == {"tee"} else "all"), name
+    assert met >= {"tee", "std", "det", "ope", "ore", "ashe", "plain"}
+
+
 def test_only_linked_columns_can_be_joined(tables: Ground) -> None:
     seen, findings = judge.pairs(tables)
     assert [str(finding) for finding in findings] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -30,9 +31,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Driver, Dri
     folder = tmp_path_factory.mktemp("plain-inputs")
     plain = data.write(folder / "source")
     owner = Owner.create(folder / "trusted")
-    policy = owner.home / "policy.toml"
     listed = data.write(folder / "listed")
-    policy.write_text(policy.read_text().replace("unverified_inputs = []", f'unverified_inputs = ["{folder / "listed"}"]'))
+    owner.sign(owner.policy.replace("unverified_inputs = []", f'unverified_inputs = ["{folder / "listed"}"]'))
     # As Spark writes times unless told otherwise: INT96.
     table = pq.read_table(listed["edge"], columns=["id", "ts"]).rename_columns(["id", "at"])
     (folder / "listed" / "old").mkdir()
@@ -68,6 +68,7 @@ def test_engines_read_the_plain_table_and_say_so(site: tuple[Driver, Driver, Pat
     _, coffer, _ = site
     plan = coffer.run("result = spark.sql(sql)._jdf.queryExecution().toString()", sql=QUERIES[0])
     assert "unverified." in plan and "nobody vouches" in plan
+    assert "nothing that they reach is compressed" in plan
     assert "FileScan parquet" not in plan
 
 
@@ -84,6 +85,18 @@ def test_plain_tables_alone_are_sparks(site: tuple[Driver, Driver, Path]) -> Non
     assert coffer.query(sql).rows == vanilla.query(sql).rows
 
 
+def hold(coffer: Driver, folder: Path, sql: str) -> None:
+    """A DataFrame over a view `swapped` of a folder, analysed and not run."""
+    coffer.run(
+        "spark.read.parquet(path).createOrReplaceTempView('swapped')\nimport builtins; builtins.held = spark.sql(sql)",
+        path=str(folder),
+        sql=sql,
+    )
+
+
+COLLECT = "import builtins; result = len(builtins.held.collect())"
+
+
 def test_a_file_that_changes_under_a_query_is_noticed(site: tuple[Driver, Driver, Path]) -> None:
     """The client engine pins footers when a query is analysed; a file swapped before it runs is refused, not read."""
     _, coffer, folder = site
@@ -91,12 +104,35 @@ def test_a_file_that_changes_under_a_query_is_noticed(site: tuple[Driver, Driver
     swapped.mkdir()
     table = pq.read_table(folder / "listed" / "edge", columns=["id"])
     pq.write_table(table, swapped / "a.parquet")
-    coffer.run(
-        "spark.read.parquet(path).createOrReplaceTempView('swapped')\n"
-        "df = spark.sql('SELECT id FROM edge UNION ALL SELECT id FROM swapped')\n"
-        "import builtins; builtins.held = df",
-        path=str(swapped),
-    )
+    hold(coffer, swapped, "SELECT id FROM edge UNION ALL SELECT id FROM swapped")
     pq.write_table(table.slice(7), swapped / "a.parquet")
-    with pytest.raises(QueryFailed, match=r"(?i)footer|storage gave"):
-        coffer.run("import builtins; result = len(builtins.held.collect())")
+    with pytest.raises(QueryFailed, match="not what it was when the query first read it") as failed:
+        coffer.run(COLLECT)
+    assert "hint: run the query again" in failed.value.message
+
+
+def test_a_page_that_changes_under_a_query_is_noticed_in_each_of_its_runs(site: tuple[Driver, Driver, Path]) -> None:
+    """Pages too: rewritten in place, under the same footer, between two runs of one query."""
+    _, coffer, folder = site
+    swapped = folder / "listed" / "guesses"
+    swapped.mkdir()
+
+    def plant(first: int) -> bytes:
+        # Neither statistics nor a dictionary: the footer tells of lengths alone.
+        table = pa.table({"id": pa.array(range(first, first + 50), pa.int64())})
+        path = swapped / "a.parquet"
+        pq.write_table(table, path, use_dictionary=False, write_statistics=False, compression="none", store_schema=False)
+        return path.read_bytes()
+
+    before = plant(0)
+    # Its result stage scans, so that each run reads the files.
+    hold(coffer, swapped, "SELECT id FROM edge UNION ALL SELECT id FROM swapped")
+    coffer.run(COLLECT)
+    after = plant(1_000_000)
+    footer = int.from_bytes(before[-8:-4], "little") + 8
+    assert before[-footer:] == after[-footer:] and before != after
+    with pytest.raises(QueryFailed, match="COFFER_INPUT_CHANGED") as failed:
+        coffer.run(COLLECT)
+    assert "hint: run the query again" in failed.value.message
+    # Another query reads what there is now.
+    coffer.run("result = spark.sql('SELECT count(*) FROM edge JOIN swapped ON edge.id = swapped.id').collect()")

@@ -132,6 +132,7 @@ def test_columns_of_many_protections(home: Home) -> None:
     policy = home.folder / "home" / "policy.toml"
     columns = "\n".join(f"{name} = {json.dumps(all_of)}" for name, all_of in PROTECTIONS.items())
     policy.write_text(f"{policy.read_text()}\n[tables.mixed.columns]\n{columns}\n")
+    home.coffer("policy", "sign", "--yes")
     home.coffer("encrypt", "in.parquet", "mixed")
     home.coffer("verify", "--deep", "mixed")
     home.coffer("decrypt", "mixed", "mixed-plain.parquet")

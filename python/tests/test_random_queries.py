@@ -105,9 +105,8 @@ def sealed_way(
     text = POLICY
     for word, instead in words.items():
         text = text.replace(word, instead)
-    policy = owner.home / "policy.toml"
-    accepting = policy.read_text().replace('host_results = "refuse"', 'host_results = "accept"')
-    policy.write_text(accepting + text.replace('"std", "std"', '"std"'))
+    accepting = owner.policy.replace('host_results = "refuse"', 'host_results = "accept"')
+    owner.sign(accepting + text.replace('"std", "std"', '"std"'))
     sealed = owner.encrypt(tables, folder / "sealed")
     with Driver(
         sealed,

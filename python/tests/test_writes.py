@@ -202,8 +202,7 @@ def test_partitions_show_nothing_and_are_overwritten(w: Writing) -> None:
 
 
 def test_a_plain_partition_column_is_in_paths(w: Writing) -> None:
-    policy = w.owner.home / "policy.toml"
-    policy.write_text(policy.read_text() + '\n[tables.plainly_parted.columns]\nday = "plain"\n')
+    w.owner.sign(w.owner.policy + '\n[tables.plainly_parted.columns]\nday = "plain"\n')
     w.sql(
         "CREATE TABLE plainly_parted USING coffer PARTITIONED BY (day, who) AS "
         f"SELECT 1 AS a, DATE'2024-02-29' AS day, '{PARTITION}' AS who"
@@ -216,9 +215,8 @@ def test_a_plain_partition_column_is_in_paths(w: Writing) -> None:
 
 
 def test_columns_that_hosts_can_read_are_not_written(w: Writing) -> None:
-    policy = w.owner.home / "policy.toml"
     columns = 'shown = { protection = ["tee", "ope"], domain = [0, 9] }'
-    policy.write_text(policy.read_text() + f"\n[tables.readable.columns]\n{columns}\n")
+    w.owner.sign(w.owner.policy + f"\n[tables.readable.columns]\n{columns}\n")
     words = ("COFFER_HOST_READABLE_WRITE", "coffer encrypt")
     refused(lambda: w.sql("CREATE TABLE readable USING coffer AS SELECT 1 AS a, 2 AS shown"), *words)
     refused(lambda: w.sql("CREATE TABLE readable (a INT, shown INT) USING coffer"), *words)
@@ -278,9 +276,8 @@ def test_plain_rows_do_not_travel(w: Writing) -> None:
     assert w.loaded("arrow") == [["1"], ["2"]]
     plain = f"CREATE TABLE from_plain USING coffer AS SELECT * FROM parquet.`{w.folder}/plain/edge`"
     refused(lambda: w.sql(plain), "unverified_inputs")
-    policy = w.owner.home / "policy.toml"
-    listed = policy.read_text().replace("unverified_inputs = []", f'unverified_inputs = ["{w.folder}/plain"]')
-    policy.write_text(listed)
+    listed = w.owner.policy.replace("unverified_inputs = []", f'unverified_inputs = ["{w.folder}/plain"]')
+    w.owner.sign(listed)
     w.sql(plain)
     assert w.rows("from_plain") == canonical(w, "SELECT * FROM edge")
 
@@ -369,3 +366,85 @@ def test_engines_of_several_executors_write_one_version(clustered: Driver, owner
     on_cluster.sql(f"INSERT OVERWRITE spread {source} WHERE id % 7 = 0")
     assert on_cluster.rows("spread") == canonical(on_cluster, f"{source} WHERE id % 7 = 0")
     on_cluster.sql("DROP TABLE spread")
+
+
+# ---- Names -------------------------------------------------------------------------------------------------------
+
+
+def test_a_link_in_a_tables_place_makes_it_no_other(w: Writing) -> None:
+    folder = w.folder / "names"
+    for value, name in enumerate(("ledger", "ledger_v2"), 1):
+        w.sql(f"CREATE TABLE {name} USING coffer LOCATION '{folder / name}' AS SELECT CAST({value} AS BIGINT) AS a")
+    (folder / "ledger_v2").rename(folder / "away")
+    (folder / "ledger_v2").symlink_to(folder / "ledger")
+
+    def save(mode: str, path: str = "names/ledger_v2", **options: str) -> None:
+        code = (
+            "df = spark.sql('SELECT CAST(9 AS BIGINT) AS a')\n"
+            "df.write.format('coffer').mode(mode).options(**options).save(folder + '/' + path)\nresult = None"
+        )
+        w.run(code, mode=mode, path=path, options=options)
+
+    actions: list[Callable[[], Any]] = [
+        lambda: w.loaded("names/ledger_v2"),
+        lambda: w.loaded("names/ledger/../ledger_v2/"),
+        lambda: w.rows("ledger_v2"),
+        lambda: w.sql("INSERT INTO ledger_v2 VALUES (9)"),
+        lambda: w.sql("INSERT OVERWRITE ledger_v2 VALUES (9)"),
+        lambda: w.sql("CREATE OR REPLACE TABLE ledger_v2 USING coffer AS SELECT 9 AS a"),
+        lambda: save("append"),
+        lambda: save("overwrite"),
+        lambda: save("overwrite", overwriteSchema="true"),
+        lambda: save("error"),
+    ]
+    for action in actions:
+        refused(action, "belongs to table")
+    assert w.loaded("names/ledger") == w.rows("ledger") == [["1"]]
+    # A name that only a host gave.
+    (folder / "other").symlink_to(folder / "ledger")
+    for action in (lambda: w.loaded("names/other"), lambda: save("append", "names/other")):
+        refused(action, "nobody recorded it as a path of that table")
+    # Put back, all is as it was.
+    (folder / "ledger_v2").unlink()
+    (folder / "away").rename(folder / "ledger_v2")
+    w.sql("INSERT INTO ledger_v2 VALUES (3)")
+    assert w.loaded("names/ledger_v2") == w.rows("ledger_v2") == [["2"], ["3"]]
+    assert w.loaded("names/ledger") == [["1"]]
+
+
+def test_a_publication_that_failed_stays_failed(w: Writing) -> None:
+    path = w.folder / "names" / "failed"
+    w.sql(f"CREATE TABLE failed USING coffer LOCATION '{path}' AS SELECT CAST(1 AS BIGINT) AS a")
+    planted = path / "_coffer" / "manifest-0000000002"
+    seen: dict[Path, bytes] = {}
+    done = threading.Event()
+
+    def watch() -> None:
+        # Keeps what it sees, half-made manifests too, and has something in the place of the next one once a file is written.
+        while not done.is_set():
+            for file in [*path.glob("part-*"), *path.glob("_coffer/.tmp-*")]:
+                try:
+                    seen[file] = file.read_bytes()
+                except OSError:
+                    continue
+                if len([one for one in seen if one.name.startswith("part-")]) > 1 and not planted.exists():
+                    planted.write_bytes(b"planted")
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        refused(lambda: w.sql("INSERT INTO failed VALUES (2)"), "exists already")
+    finally:
+        done.set()
+        watcher.join()
+    # The host puts back what it kept, whole.
+    manifests = [bytes_ for file, bytes_ in seen.items() if file.name.startswith(".tmp-") and bytes_.startswith(b"CFTM")]
+    for file, bytes_ in seen.items():
+        if file.name.startswith("part-"):
+            file.write_bytes(bytes_)
+    planted.unlink()
+    if manifests:
+        planted.write_bytes(max(manifests, key=len))
+    assert w.rows("failed") == [["1"]]
+    w.sql("INSERT INTO failed VALUES (2)")
+    assert w.rows("failed") == [["1"], ["2"]]

@@ -182,8 +182,7 @@ def z(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoned]:
         (folder / "ahead").symlink_to(folder / "zone" / "ahead")
         zones = {"pay": "zone", "round": "round about", "old": "old", "renamed": "warehouse/in_zone"}
         lines = [f'{name} = {{ path = "{folder / path}", master = "payroll" }}\n' for name, path in zones.items()]
-        policy = owner.home / "policy.toml"
-        policy.write_text(policy.read_text() + "\n[zones]\n" + "".join(lines))
+        owner.sign(owner.policy + "\n[zones]\n" + "".join(lines))
         yield zoned
 
 
@@ -272,10 +271,9 @@ def test_hive_s_ways_and_a_client_engine_that_is_gone(z: Zoned, tmp_path: Path) 
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:zones;create=true",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={tmp_path}",
     }
-    policy = z.owner.home / "policy.toml"
-    zoned = policy.read_text()
     owner = z.owner
-    policy.write_text(zoned.split("\n[zones]\n")[0])
+    zoned = owner.policy
+    owner.sign(zoned.split("\n[zones]\n")[0])
     with Driver(
         {}, sealed=True, log=tmp_path / "hive.log", home=owner.home, passphrase_file=owner.passphrase_file, conf=conf
     ) as driver:
@@ -284,7 +282,7 @@ def test_hive_s_ways_and_a_client_engine_that_is_gone(z: Zoned, tmp_path: Path) 
         hive.run("spark.sql(f\"CREATE TABLE h_there (a INT) STORED AS TEXTFILE LOCATION '{folder}/old/h'\")")
         hive.run("spark.sql('CREATE TABLE h_partly (a INT) PARTITIONED BY (p INT) STORED AS TEXTFILE')")
         hive.run("spark.sql(f\"ALTER TABLE h_partly ADD PARTITION (p = 1) LOCATION '{folder}/old/h1'\")")
-        policy.write_text(zoned)
+        owner.sign(zoned)
         for code in HIVE.values():
             hive.refuses(code)
         hive.run("spark.sql('INSERT INTO h VALUES (1)')")

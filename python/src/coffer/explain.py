@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coffer.session import PASSPHRASE, session
-from coffer.shell import views_of
+from coffer.shell import signed_policy, views_of
 
 # Above Coffer's part of Spark's text.
 _TITLE = "== Extended Information ("
@@ -57,7 +57,7 @@ def _explained(home: Path, passphrase: Path | None, conf: dict[str, str], query:
     spark = None
     try:
         spark = session(home, "local[1]", passphrase_file=passphrase, **conf)
-        for view in views_of(home / "policy.toml"):
+        for view in views_of(signed_policy(home, passphrase, dict(os.environ))):
             spark.sql(view.rstrip(";"))
         text = _formatted(spark, query)
     except Py4JJavaError as failed:

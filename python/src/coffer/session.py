@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 PLUGIN = "org.apache.spark.sql.coffer.CofferPlugin"
 EXTENSIONS = "org.apache.spark.sql.coffer.CofferExtensions"
+
+FILTER_OPTION = "-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory"
+"""For the driver's JVM: it reads no Java object, from its first byte on, that is not on Coffer's list."""
+
+# Spark puts these before spark.driver.extraJavaOptions, which stay the user's.
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 
 PASSPHRASE = "COFFER_PASSPHRASE"
 
@@ -39,6 +46,7 @@ def configuration(
         "spark.executor.extraClassPath": jar,
         "spark.coffer.engine.path": str(find_binary("coffer-engine")),
         "spark.coffer.client.path": str(find_binary("coffer-client")),
+        _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
     }
     if home is not None:
         conf["spark.coffer.home"] = str(Path(home).expanduser().resolve())
@@ -61,7 +69,8 @@ def session(
     With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor passphrase here.
     Further settings go in by name: `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
-    Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded when a context starts.
+    Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded when a context starts;
+    and for a cluster's master when Spark's JVM runs already and was started without Coffer's deserialisation filter.
     """
     from pyspark.sql import SparkSession
 
@@ -72,6 +81,8 @@ def session(
             "hint: stop it first, or start Spark with the settings of coffer.configuration()"
         )
     settings = {**configuration(home, passphrase_file), **conf}
+    settings[_JAVA_OPTIONS] = _java_options(settings[_JAVA_OPTIONS])
+    _check_jvm(master)
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -79,6 +90,43 @@ def session(
         spark = builder.getOrCreate()
     results.install()
     return spark
+
+
+def _java_options(others: str | None) -> str:
+    """Coffer's option for the driver's JVM beside what is asked for already."""
+    asked = others or ""
+    return asked if FILTER_OPTION in asked.split() else f"{asked} {FILTER_OPTION}".strip()
+
+
+def _spark_default(key: str) -> str | None:
+    """What Spark's own configuration file says, which a setting of ours would replace."""
+    folder = os.environ.get("SPARK_CONF_DIR")
+    if folder is None:
+        import pyspark
+
+        folder = str(Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "conf")
+    try:
+        lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = [match.group(1) for line in lines if (match := re.match(rf"\s*{re.escape(key)}[\s=:]+(.*\S)", line))]
+    return found[-1] if found else None
+
+
+def _check_jvm(master: str) -> None:
+    """A JVM that runs already cannot be given the filter any more. The plugin would refuse it, too; this says why."""
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm
+    if jvm is None or SparkContext._active_spark_context is not None or master == "local" or master.startswith("local["):
+        return
+    if jvm.java.lang.System.getProperty("jdk.serialFilterFactory") != FILTER_OPTION.partition("=")[2]:
+        raise RuntimeError(
+            "Spark's JVM runs already in this process, without Coffer's deserialisation filter, which a JVM takes only when "
+            "it starts\n"
+            "hint: start a new Python process and call coffer.session() before anything else of Spark's, "
+            f"or start that JVM with spark.driver.extraJavaOptions={FILTER_OPTION}"
+        )
 
 
 def _has_plugin(spark: SparkSession) -> bool:

@@ -9,11 +9,13 @@ import argparse
 import getpass
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
+from coffer._find import find_binary
 from coffer.session import PASSPHRASE, configuration
 
 
@@ -44,25 +46,38 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     command += rest
-    views = views_of(home / "policy.toml")
+    environment = dict(os.environ)
+    if arguments.passphrase_file is None and PASSPHRASE not in environment and sys.stdin.isatty():
+        environment[PASSPHRASE] = getpass.getpass("Passphrase of the keyring: ")
+    views = views_of(signed_policy(home, arguments.passphrase_file, environment))
     if views:
         command += ["-i", str(_script(views))]
     if arguments.query is not None:
         command += ["-e", arguments.query]
     elif arguments.file is not None:
         command += ["-f", str(arguments.file)]
-    environment = dict(os.environ)
-    if arguments.passphrase_file is None and PASSPHRASE not in environment and sys.stdin.isatty():
-        environment[PASSPHRASE] = getpass.getpass("Passphrase of the keyring: ")
     os.execve(command[0], command, environment)
 
 
-def views_of(policy: Path) -> list[str]:
-    """A `CREATE TEMPORARY VIEW` for each table that the policy gives a path. A policy that cannot be read gives none: the
-    client engine reads it too, and says what is wrong with it."""
+def signed_policy(home: Path, passphrase_file: Path | None, environment: dict[str, str]) -> str:
+    """The policy's text, if its owner signed it: which path a name means is the owner's word. Empty where it cannot be had:
+    the client engine reads it too, and says what is wrong with it."""
+    if not (home / "policy.toml").exists():
+        return ""
+    command = [str(find_binary("coffer")), "--home", str(home)]
+    if passphrase_file is not None:
+        command += ["--passphrase-file", str(passphrase_file)]
+    shown = subprocess.run(
+        [*command, "policy", "show"], env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
+    return shown.stdout if shown.returncode == 0 else ""
+
+
+def views_of(policy: str) -> list[str]:
+    """A `CREATE TEMPORARY VIEW` for each table to which the policy's text gives a path."""
     try:
-        tables = tomllib.loads(policy.read_text()).get("tables", {})
-    except (OSError, tomllib.TOMLDecodeError):
+        tables = tomllib.loads(policy).get("tables", {})
+    except tomllib.TOMLDecodeError:
         return []
     views = []
     for name, table in tables.items():

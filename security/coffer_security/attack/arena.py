@@ -17,7 +17,7 @@ from coffer.workload.answers import Answer, difference
 from coffer.workload.cluster import Cluster
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import ground, hostile, questions
+from coffer_security.attack import ground, hostile, policy, questions
 from coffer_security.attack.judge import DEFECTS, named
 from coffer_security.attack.logs import Log
 from coffer_security.attack.mutation import Outcome, Verdict
@@ -83,6 +83,8 @@ class Arena:
         folder.mkdir(parents=True, exist_ok=True)
         self.plain: dict[str, Path] = like.plain if like else tpch.data(scale)
         mine = like if like and like.policy == self.policy else None
+        # Plain files that the policy lists as inputs lie there.
+        self.inputs: Path = mine.inputs if mine else folder / "plain-inputs"
         self.owner = mine.owner if mine else self._owner()
         self.sealed: dict[str, Path] = mine.sealed if mine else self.owner.encrypt(self.plain, folder / "sealed")
         self.saboteur = Saboteurs()
@@ -209,6 +211,11 @@ class Arena:
         kept: Kept = self._kept[name]
         return kept
 
+    def forget(self, name: str) -> None:
+        """What is kept under that name is ended, and made anew when it is needed next."""
+        kept = self._kept.pop(name, None)
+        getattr(kept, "stop", lambda: None)()
+
     def restart(self) -> None:
         """A new Spark application, and on a cluster a new one of these; tables and owner stay."""
         self.restarts += 1
@@ -296,8 +303,10 @@ class Arena:
     def _owner(self) -> Owner:
         owner = Owner.create(self.folder / "trusted")
         if self.policy:
-            policies.write(self.policy, owner.home / "policy.toml")
-            ground.protect(self.policy, owner.home / "policy.toml")
+            policies.write(self.policy, owner)
+            ground.protect(self.policy, owner)
+        listed = f'unverified_inputs = ["{self.inputs}"]'
+        policy.write(owner, policy.read(owner).replace("unverified_inputs = []", listed))
         return owner
 
     def _answered(self, only: frozenset[str] | None, profiles: tuple[str, ...]) -> list[Question]:

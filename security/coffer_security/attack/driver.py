@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Intrusion:
-    """An object of a class that is not on the driver's allow-list, sent to one of its endpoints over a socket. It must be
+    """An object of a class that is not on the driver's allow-list, sent to one of its endpoints over a socket. With
+    `chain`, all its classes are Java's, Scala's and Spark's, and calling what the sender likes is what they do. It must be
     refused before any code of its class runs, and the next query must have its answer."""
 
     name: str
+    chain: bool = False
     needs: frozenset[str] = frozenset({"local"})
 
     def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        what, answer = hostile.send_harm(arena, rng.getrandbits(48))
+        what, answer = hostile.send_harm(arena, rng.getrandbits(48), chain=self.chain)
         if hostile.ran_harm(arena):
             return Outcome(True, "wrong", "gadget-ran", f"{what}: {answer}")
         if "filter status: REJECTED" not in answer:
@@ -41,4 +43,5 @@ MUTATIONS = (
     Told("gadget-inside-a-result"),
     Told("gadget-as-accumulator"),
     Intrusion("gadget-to-the-drivers-ports"),
+    Intrusion("gadget-chain-to-the-drivers-ports", chain=True),
 )

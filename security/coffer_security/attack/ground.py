@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from coffer.pme import load_keks
 from coffer.workload.answers import Answer
+from coffer.workload.owner import Owner
 from coffer_security.attack.layout import Layout, layout
 from coffer_security.attack.questions import Question
 
@@ -208,10 +209,10 @@ def pieces(arena: Arena) -> Pieces:
     return arena.keep("pieces", lambda: Pieces(arena))
 
 
-def protect(name: str, policy: Path) -> None:
+def protect(name: str, owner: Owner) -> None:
     """Appends to a home's policy file what the policy of that name says of the tables of pieces."""
     tables = "".join(f"\n[tables.{table}.columns]{_PROTECTED[name]}" for table in ("pieces", "twin", "again"))
-    policy.write_text(policy.read_text() + tables)
+    owner.sign(owner.policy + tables)
 
 
 def twin(arena: Arena) -> Pieces:

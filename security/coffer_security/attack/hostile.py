@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PACKAGE = "org.apache.spark.sql.coffer.hostile"
 _WRITES = 0.15  # of the runs attack a write
 _CALL = f"result = list(getattr(spark._jvm.{_PACKAGE}.Hostile, call)(*arguments) or [])"
-_SEND = f"result = list(spark._jvm.{_PACKAGE}.Intruder.send(seed))"
+_SEND = f"result = list(getattr(spark._jvm.{_PACKAGE}.Intruder, call)(seed))"
 _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
 
 
@@ -120,9 +120,11 @@ def say(driver: Driver, name: str, *arguments: str | int) -> list[str]:
     return said
 
 
-def send_harm(arena: Arena, seed: int) -> tuple[str, str]:
-    """Sends the driver an object over a socket, as executors do; what and where, and its answer."""
-    what, answer = arena.within(lambda: arena.driver.run(_SEND, seed=seed))
+def send_harm(arena: Arena, seed: int, *, chain: bool = False) -> tuple[str, str]:
+    """Sends the driver an object over a socket, as executors do; what and where, and its answer. `chain`: one of Java's,
+    Scala's and Spark's own classes alone."""
+    call = "sendChain" if chain else "send"
+    what, answer = arena.within(lambda: arena.driver.run(_SEND, call=call, seed=seed))
     return what, answer
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from coffer_security.attack.arena import Arena
 
-Verdict = Literal["detected", "right_rows", "wrong"]
+Verdict = Literal["detected", "right_rows", "wrong", "race"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Outcome:
     """One mutated run.
 
     `applied`: false when the mutation found nothing to bite on; the run is then not counted, unless it went wrong.
+    `verdict`: "race" is given by the judge alone, to a refusal of `expected.RACES`.
     `check`: the code that named the check which failed; empty for right rows; for a wrong outcome, in a word what was wrong.
     `detail`: what was done, to reproduce it: question, seed, place.
     """
@@ -28,7 +29,7 @@ class Outcome:
 
 
 class Mutation(Protocol):
-    """One lie of a host. `name` is its row in the table.
+    """One mutation by a host. `name` is its row in the table; what may come of it is declared in `expected`.
 
     `needs` is what of an arena it takes: "cluster", else it runs in local mode; "write" when it attacks writes; "alone" when
     nothing else may have run in its arena since the last restart; "query" when any query will do, so that it runs over

@@ -13,7 +13,7 @@ from coffer_security.attack.mutation import Mutation, Outcome
 from coffer_security.attack.report import Report, Row
 
 # Tries without a place to apply it after which a mutation is given up: where it belongs, and where it may find nothing, as
-# lies about broadcasts in a query that ends at home.
+# those about broadcasts in a query that ends at home. So many tries one that must be detected has, until it is.
 _TRIES = 40
 _TRIES_ELSEWHERE = 8
 # Of all runs, in each arena of protected columns.
@@ -74,11 +74,18 @@ class Campaign:
         return self.report
 
     def once(self, mutation: Mutation, arena: Arena) -> Row:
-        """Tries a mutation until it was applied once."""
+        """Tries a mutation until it was applied once, and, where it belongs, until it was detected if it must be. A finding
+        ends it too: more tries would not take that away."""
         row = self.report.row(mutation.name)
-        before = (row.tried, row.applied)
-        tries = _TRIES_ELSEWHERE if arena.policy and "query" in mutation.needs else _TRIES
-        while row.applied == before[1] and row.tried - before[0] < tries:
+        before = (row.tried, row.applied, row.wrong)
+        elsewhere = arena.policy is not None and "query" in mutation.needs
+        must = not elsewhere and expected.must_be_detected(mutation.name)
+        tries = _TRIES_ELSEWHERE if elsewhere else _TRIES
+
+        def open_still() -> bool:
+            return row.applied == before[1] or (must and not row.detected)
+
+        while open_still() and row.wrong == before[2] and row.tried - before[0] < tries:
             self._once(arena, mutation, row)
         if row.applied == before[1]:
             self._say(f"{mutation.name}: not applied in {row.tried - before[0]} tries")

@@ -33,6 +33,14 @@ class Silent(RuntimeError):
     """A process gave no answer: it closed the connection, or took too long."""
 
 
+class Refused(Silent):
+    """The client engine's word to a greeting that it does not return."""
+
+    def __init__(self, kind: int, answer: Message) -> None:
+        super().__init__(f"the client engine said {answer}")
+        self.kind, self.answer = kind, answer
+
+
 def encode(message: Message) -> bytes:
     """Fields by number; numbers as varints, the rest as bytes."""
     out = bytearray()
@@ -161,7 +169,7 @@ class Pair:
         self._open = [self.to_client, self.to_engine]
         kind, welcome = self.to_client.ask(HELLO, {1: PROTOCOL, 2: self.APPLICATION, 4: 1})
         if kind != WELCOME:
-            raise Silent(f"the client engine said {welcome}")
+            raise Refused(kind, welcome)
         self.owner_key = field(welcome, 1)
 
     def challenge(self) -> bytes:

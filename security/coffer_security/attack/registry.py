@@ -8,7 +8,7 @@ from coffer_security.attack.mutation import Mutation
 
 MODULES = (
     *("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver"),
-    *("cipher", "home"),
+    *("cipher", "home", "paths", "plain", "publication", "site", "properties"),
 )
 
 

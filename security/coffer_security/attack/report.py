@@ -10,14 +10,14 @@ from coffer_security.attack import expected
 from coffer_security.attack.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
-ENOUGH = 12  # runs of a mutation in which it is detected at least once, if it can be
 _COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")
 
 
 @dataclass
 class Row:
     """What came of one mutation's runs. `live` of the applied ones met the real processes, nearly all of them through Spark;
-    the rest were told below it, in one process. `protected` of the live ones were over columns stored as ciphertexts."""
+    the rest ran below it, in one process. `protected` of the live ones were over columns stored as ciphertexts. `raced`:
+    runs that a race of `expected.RACES` ended; they count as nothing."""
 
     tried: int = 0
     applied: int = 0
@@ -26,6 +26,7 @@ class Row:
     detected: int = 0
     right_rows: int = 0
     wrong: int = 0
+    raced: int = 0
     seconds: float = 0.0
     checks: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
@@ -37,6 +38,7 @@ class Row:
         if outcome.verdict == "wrong":
             self.wrong += 1
             self.findings = [*self.findings, f"{outcome.check}: {outcome.detail}"][:_FINDINGS]
+        self.raced += outcome.verdict == "race"
         if not outcome.applied:
             return
         self.applied += 1
@@ -63,6 +65,7 @@ class Row:
             "live": self.live,
             "protected": self.protected,
             "tried": self.tried,
+            "raced": self.raced,
             "seconds": round(self.seconds, 2),
             "checks": dict(self.checks.most_common()),
             **({"findings": self.findings} if self.findings else {}),
@@ -93,12 +96,24 @@ class Report:
 
     @property
     def unseen(self) -> list[str]:
-        """Mutations that were applied often and never detected, though they should be: they do not bite on what is read."""
+        """Mutations that were applied and never detected, though they must be: they do not bite on what is read, or the
+        check that is there for them does not hold."""
         return [
-            name
-            for name, row in self.rows.items()
-            if row.applied >= ENOUGH and not row.detected and not expected.harmless(name)
+            name for name, row in self.rows.items() if row.applied and not row.detected and expected.must_be_detected(name)
         ]
+
+    @property
+    def lenient(self) -> list[str]:
+        """Mutations that gave right rows oftener than is declared of them, and how often that was."""
+        found = {
+            name: expected.too_often(name, row.applied, row.right_rows) for name, row in self.rows.items() if row.applied
+        }
+        return [f"{name}: {amiss}" for name, amiss in found.items() if amiss]
+
+    @property
+    def sound(self) -> bool:
+        """Whether a run of the harness ends well."""
+        return not (self.wrong or self.idle or self.unseen or self.lenient)
 
     def as_json(self, **beside: Any) -> dict[str, Any]:
         return {"mutations": {name: row.as_json() for name, row in self.rows.items() if row.tried}, **beside}

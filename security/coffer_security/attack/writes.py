@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coffer_security.attack.questions import Question
 
 _MANIFESTS = "_coffer"
+_TAIL = 8  # the footer's length and the magic
 _numbers = count()
 
 When = Literal["begun", "whole", "published"]
@@ -156,8 +157,8 @@ def _written(arena: Arena, question: Question, table: str, host: _Host) -> Answe
 def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
     """What is amiss with what a failed write left, which `read` reads; None if nothing is.
 
-    The table is as it was, or as the write was to make it: a host can break the publication's last step, which is taken when
-    the table is opened next. Of a table that was to be new there is none, or one that cannot be read, for a reason of ours.
+    The table is as it was: a publication that failed is never completed by somebody else. Of a table that was to be new
+    there is none, or one that cannot be read, for a reason of ours.
     """
     try:
         left = read()
@@ -166,9 +167,10 @@ def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
         if question.unwritten is None and ("TABLE_OR_VIEW_NOT_FOUND" in error.message or (code and code not in DEFECTS)):
             return None
         return f"after the failed write the table cannot be read: {error.message[:300]}"
-    fits = [answer for answer in (question.unwritten, question.expected) if answer is not None]
-    found = [difference(answer, left, ordered=False) for answer in fits]
-    return f"after the failed write: {found[0]}" if all(found) else None
+    if question.unwritten is None:
+        return f"after the failed write there is a table of {len(left.rows)} rows"
+    found = difference(question.unwritten, left, ordered=False)
+    return f"after the failed write: {found}" if found else None
 
 
 def _drop(arena: Arena, table: str, folder: Path) -> None:
@@ -200,6 +202,33 @@ def _cut(write: Write, rng: random.Random) -> str | None:
         return None
     os.truncate(file, rng.randrange(size))
     return "a new file cut"
+
+
+def _footer_flipped(write: Write, rng: random.Random) -> str | None:
+    file = rng.choice(write.new)
+    content = file.read_bytes()
+    start = _footer_start(content)
+    at = rng.randrange(start, len(content) - _TAIL)
+    ground.flip(file, at, rng.randrange(8))
+    return f"byte {at} of a new file, in its footer from {start}"
+
+
+def _footer_of_another(write: Write, rng: random.Random) -> str | None:
+    """A whole footer with its tail: of a file of an earlier write, or of another one of this write."""
+    file = rng.choice(write.new)
+    others = [path for path in (*write.new, *write.museum.iterdir()) if path != file and _is_whole(path)]
+    if not others:
+        return None
+    mine, theirs = file.read_bytes(), rng.choice(others).read_bytes()
+    changed = mine[: _footer_start(mine)] + theirs[_footer_start(theirs) :]
+    if changed == mine:
+        return None
+    file.write_bytes(changed)
+    return "a new file with the footer of another one"
+
+
+def _footer_start(content: bytes) -> int:
+    return len(content) - _TAIL - int.from_bytes(content[-_TAIL:-4], "little")
 
 
 def _extended(write: Write, rng: random.Random) -> str:
@@ -346,6 +375,8 @@ MUTATIONS = (
     ),
     *(Writing(f"write-whole-file-{name}", "whole", change) for name, change in _CHANGES.items()),
     *(Writing(f"write-published-file-{name}", "published", change) for name, change in _CHANGES.items()),
+    Writing("write-whole-footer-flipped", "whole", _footer_flipped),
+    Writing("write-whole-footer-of-another", "whole", _footer_of_another),
     Writing("write-files-swapped", "published", _swapped),
     Writing("write-file-twice", "published", _twice),
     Writing("write-extra-file", "whole", _extra_of_this_write),

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,11 @@ def main(argv: list[str]) -> int:
     """0 when the sealed runs showed nothing and the control showed what it must; else 1."""
     parser = argparse.ArgumentParser(prog="security/run leaks", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
-    parser.add_argument("--small", action="store_true", help="a part of the workload, memory dumped once: about a minute")
+    parser.add_argument(
+        "--small",
+        action="store_true",
+        help="a part of the workload, memory dumped once, no control by an unsealed build: a minute or two",
+    )
     parser.add_argument("--scale", default="0.01", help="of TPC-H's tables (default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="where it works (default: a temporary folder); needs some GB")
     parser.add_argument(
@@ -33,7 +38,8 @@ def main(argv: list[str]) -> int:
 
     folder = Path(tempfile.mkdtemp(prefix="coffer-leaks-", dir=arguments.folder))
     try:
-        runs = harness.run(folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL)
+        programs = None if arguments.small else _unsealed()
+        runs = harness.run(folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL, programs)
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -51,6 +57,12 @@ def main(argv: list[str]) -> int:
     for line in found:
         print(f"FOUND: {line}", file=sys.stderr)
     return 1 if found else 0
+
+
+def _unsealed() -> Path:
+    """The folder of programs that seal nothing: built if need be."""
+    build = Path(__file__).parents[3] / "bench" / "build-unsealed"
+    return Path(subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def _places(text: str) -> frozenset[str]:

@@ -1,5 +1,5 @@
-"""The runs: plaintext Spark as control, Coffer over `tee` columns, Coffer over columns of every protection; on the same
-cluster, with the same settings."""
+"""The runs: plaintext Spark as control, Coffer over `tee` columns, Coffer over columns of every protection, and, as a
+control with Coffer running, its unsealed build; on the same cluster, with the same settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from coffer.workload.owner import Owner
 from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.leaks import planted, protected, workloads
+from coffer_security.leaks import keys, planted, protected, workloads
 from coffer_security.leaks.host import Host, Seen
 from coffer_security.leaks.workloads import Session
 
@@ -85,6 +85,14 @@ SMALL = (
         look_after_each=False,
     ),
 )
+# What leaves an unsealed engine by each way out: exchanges, results, writes, spills.
+OPENED = (
+    Application(
+        TIGHT,
+        (("tpch", _few), ("literals", workloads.literals), ("writes", workloads.writes), ("spilling", workloads.spilling)),
+        look_after_each=False,
+    ),
+)
 PROTECTED = tuple(
     Application(
         protected.conf(policy), ((f"protections, {policy}", protected.protections),), look_after_each=False, policy=policy
@@ -113,26 +121,34 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """Control, sealed run, how many different values were planted in the tables; and the run over columns of every
-    protection, with enclaves and without."""
+    """Control, sealed run, how many different values were planted in the tables; the run over columns of every protection,
+    with enclaves and without; and the sealed run's workload by programs that seal nothing, if that was asked for."""
 
     control: Run
     sealed: Run
     planted: int
     protected: Run
+    unsealed: Run | None = None
 
 
-def run(folder: Path, scale: str, applications: tuple[Application, ...]) -> Runs:
-    """All runs, one after the other, under `folder`."""
+def run(folder: Path, scale: str, applications: tuple[Application, ...], programs: Path | None = None) -> Runs:
+    """All runs, one after the other, under `folder`. `programs`: the folder of an unsealed build, for its control."""
     tables = planted.tables(folder / "plain", scale)
     control = _side(folder / "control", tables.paths, "control", applications)
     sealed = _side(folder / "sealed", tables.paths, "sealed", applications)
     protections = _side(folder / "protected", tables.paths, "protected", PROTECTED)
-    return Runs(control, sealed, tables.values, protections)
+    unsealed = _side(folder / "unsealed", tables.paths, "unsealed", OPENED, programs) if programs else None
+    return Runs(control, sealed, tables.values, protections, unsealed)
 
 
-def _side(folder: Path, plain: dict[str, Path], side: str, applications: tuple[Application, ...]) -> Run:
-    """One run: `control` in the clear, or another."""
+def _side(
+    folder: Path,
+    plain: dict[str, Path],
+    side: str,
+    applications: tuple[Application, ...],
+    programs: Path | None = None,
+) -> Run:
+    """One run: `control` in the clear, or another, by other `programs` than those at hand."""
     started = time.monotonic()
     wanted = [*planted.wanted(), *planted.names()]
     asked: dict[str, Asked] = {}
@@ -147,11 +163,13 @@ def _side(folder: Path, plain: dict[str, Path], side: str, applications: tuple[A
                 tables = {name: Path(shutil.copytree(path, host.stored / name)) for name, path in sources.items()}
             elif application.policy:
                 owner = Owner.create(folder / f"trusted-{application.policy}")
-                protected.write(application.policy, owner.home / "policy.toml")
+                protected.write(application.policy, owner)
                 tables = owner.encrypt({name: plain[name] for name in protected.TABLES}, host.stored / application.policy)
             elif owner is None and side != "control":
-                owner = Owner.create(folder / "trusted")
+                owner = _unsealed(folder, programs) if programs else Owner.create(folder / "trusted")
                 tables = owner.encrypt(sources, host.stored)
+            if owner and not programs:
+                host.want(keys.secrets(owner, folder / f"keks-{number}"))
             with _driver(folder, number, tables, owner, host, application.conf) as driver:
                 if "gone" in tables:
                     for part in tables.pop("gone").glob("part-*"):
@@ -173,6 +191,10 @@ def _side(folder: Path, plain: dict[str, Path], side: str, applications: tuple[A
                 if last:
                     if owner and side == "sealed":
                         _refused_event_log(folder, tables, owner, host)
+                    if owner and not programs:
+                        # Those of tables that the workloads made, too.
+                        host.want(keys.secrets(owner, folder / "keks-at-the-end"))
+                        host.seen.keys_in_engines = keys.in_engines(owner, host.cluster.engines(), folder / "engines")
                     seen = host.finish()
     return Run(seen, asked, time.monotonic() - started)
 
@@ -199,8 +221,18 @@ def _driver(
             "spark.sql.warehouse.dir": str(host.stored / f"warehouse-{number}"),
             "spark.eventLog.dir": str(events),
             "spark.coffer.eventLog.trustedDir": str(trusted),
+            **({"spark.coffer.engine.evidence": "unsealed"} if owner and owner.programs else {}),
         },
+        env={"COFFER_BIN": str(owner.programs)} if owner and owner.programs else None,
     )
+
+
+def _unsealed(folder: Path, programs: Path) -> Owner:
+    """An owner whose policy accepts engines that seal nothing, here and nowhere else."""
+    owner = Owner.create(folder / "trusted", programs)
+    policy = owner.home / "policy.toml"
+    policy.write_text(policy.read_text().replace('accept = ["simulated"]', 'accept = ["unsealed"]'))
+    return owner
 
 
 def _refused_event_log(folder: Path, tables: dict[str, Path], owner: Owner, host: Host) -> None:

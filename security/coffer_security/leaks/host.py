@@ -54,6 +54,8 @@ class Seen:
     no_core: str | None = None
     looks: int = 0
     pages: Fetched = field(default_factory=Fetched)
+    keys: int = 0  # secrets that were searched for beside the planted values
+    keys_in_engines: int | None = None  # how many of them engines had in memory: the control of that search
 
     def count(self, *, place: str | None = None, moment: str | None = None) -> int:
         """How many hits there were there and then."""
@@ -92,6 +94,13 @@ class Host:
         if self._capture:
             self._capture.stop()
         self._keeper.stop()
+
+    def want(self, more: Iterable[Planted]) -> None:
+        """Searches for these too, from now on."""
+        known = {value.name for value in self._wanted}
+        new = [value for value in more if value.name not in known]
+        self._wanted += new
+        self.seen.keys += len(new)
 
     def look(self, moment: str) -> None:
         """Dumps the executors' memory as it is now, and searches it."""

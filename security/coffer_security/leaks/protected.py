@@ -6,8 +6,7 @@ Every planted value that these queries touch lies in a column that some protecti
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from coffer.workload.owner import Owner
 from coffer_security.leaks import planted
 from coffer_security.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, MOMENT, PARTITION
 from coffer_security.leaks.workloads import SWITCH, Session
@@ -54,14 +53,14 @@ p_name = "std"
 """
 
 
-def write(name: str, policy: Path) -> None:
+def write(name: str, owner: Owner) -> None:
     """Appends to a home's policy file what the policy of this name says of the planted tables."""
-    text = policy.read_text()
+    text = owner.policy
     hosts = name == "hosts"
     if hosts:
         text = text.replace('host_results = "refuse"', 'host_results = "accept"')
         text = text.replace('protection = "tee"\n', 'protection = "std"\n')
-    policy.write_text(text + _EITHER.replace("OPENED", "" if hosts else '"tee", '))
+    owner.sign(text + _EITHER.replace("OPENED", "" if hosts else '"tee", '))
 
 
 def conf(name: str) -> dict[str, str]:

@@ -13,9 +13,11 @@ from coffer_security.leaks.host import PLACES
 MUST_SHOW = ("heap", "core", "shuffle", "spill", "logs", "events", "pages", "traffic", "stored", "names")
 # Where the sealed run must have left something to search.
 MUST_BE_THERE = ("heap", "core", "shuffle", "spill", "logs", "pages", "traffic", "stored", "names")
+# Where Coffer's own bytes must show the values when its programs seal nothing, or that search of them proves nothing.
+MUST_BE_OPEN = ("shuffle", "spill", "traffic", "stored")
 NOT_SEARCHED = (
     "the trusted site: the driver, its web UI and event log, the client engine, traffic between them",
-    "engines' memory: in this release the TEE is simulated",
+    "engines' memory: in this release the engines run outside of any TEE",
 )
 _SHOWN = 50
 # Where a search may be incomplete, which is a problem unless it was allowed by name.
@@ -57,6 +59,7 @@ def problems(runs: Runs, allowed: frozenset[str] = frozenset()) -> list[str]:
         for place in sorted(places):
             if place not in skipped(run) and not run.seen.searched[place]:
                 found.append(f"there was nothing to search in {place}")
+    found += _controls(runs)
     shown = {finding.hit.value for finding in control.findings}
     found += [f"the control did not find {value.name}" for value in planted.wanted() if value.name not in shown]
     for captured in (runs.sealed.seen.captured, runs.protected.seen.captured):
@@ -64,6 +67,24 @@ def problems(runs: Runs, allowed: frozenset[str] = frozenset()) -> list[str]:
             found.append(
                 f"the capture lost {captured.lost} packets and has {captured.gaps} gaps: run it on a quieter machine"
             )
+    return found
+
+
+def _controls(runs: Runs) -> list[str]:
+    """What the controls with Coffer running lack: keys that are where keys must be, values that nobody sealed."""
+    found = []
+    for side, run in (("tee columns", runs.sealed), ("protected columns", runs.protected)):
+        if not run.seen.keys:
+            found.append(f"no key was searched for ({side})")
+        # Of protected columns the engines may have none.
+        had = run.seen.keys_in_engines or (side != "tee columns" and run.seen.keys_in_engines is not None)
+        if not had and not run.seen.no_core:
+            found.append(f"no engine has a key in its memory: the search for keys proves nothing ({side})")
+    if runs.unsealed:
+        open_run = runs.unsealed
+        for place in MUST_BE_OPEN:
+            if place not in skipped(open_run) and not open_run.seen.count(place=place):
+                found.append(f"the unsealed build showed nothing in {place}: what is searched there is not Coffer's")
     return found
 
 
@@ -104,6 +125,11 @@ def result(runs: Runs, found: list[str], **more: Any) -> dict[str, Any]:
             name: {"queries": asked.queries, "failed": asked.failed, "rows": asked.rows}
             for name, asked in [*runs.sealed.asked.items(), *runs.protected.asked.items()]
         },
+        "keys": {
+            "searched_for": sealed.keys + protected.keys,
+            "in_engines": (sealed.keys_in_engines or 0) + (protected.keys_in_engines or 0),
+        },
+        "unsealed_hits": {place: runs.unsealed.seen.count(place=place) for place in PLACES} if runs.unsealed else None,
         "patterns": len({data for value in planted.wanted() for data in value.forms.values()}),
         "capture": vars(sealed.captured),
         "protected_capture": vars(protected.captured),
@@ -113,7 +139,11 @@ def result(runs: Runs, found: list[str], **more: Any) -> dict[str, Any]:
         "uncompressed": sorted(OPEN),
         "not_searched": [*NOT_SEARCHED, *(f"{place}: {why}" for place, why in missing(runs))],
         "problems": found,
-        "seconds": {side: round(getattr(runs, side).seconds) for side in ("control", "sealed", "protected")},
+        "seconds": {
+            side: round(run.seconds)
+            for side in ("control", "sealed", "protected", "unsealed")
+            if (run := getattr(runs, side))
+        },
         **more,
     }
 

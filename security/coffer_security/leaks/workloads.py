@@ -223,7 +223,7 @@ def failed(session: Session) -> None:
         session.fails(sql, of)
     session.fails(f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret", "USER_RAISED_EXCEPTION", refused=True)
     # Coffer's engine says it in its own words: a file that is not there is one of those that a host may have taken away.
-    session.fails(f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'", "FAILED_READ_FILE", "COFFER_FILE")
+    session.fails(f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'", "FAILED_READ_FILE", "COFFER_FILE_MISSING")
     # What Spark finds wrong as it plans.
     session.fails(f"SELECT CAST('{LITERAL}-14' AS INT) + id FROM secret", "CAST_INVALID_INPUT", at_driver=True)
     session.fails(f"SELECT `{LITERAL}-15` FROM secret", "UNRESOLVED_COLUMN", at_driver=True)

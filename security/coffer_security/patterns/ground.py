@@ -82,8 +82,7 @@ class Ground:
         plain = {name: _write(folder / "plain" / name, table) for name, table in _tables().items()}
         self.truth = {name: pq.read_table(path) for name, path in plain.items()}
         self._owner = owner = Owner.create(folder / "trusted")
-        policy = owner.home / "policy.toml"
-        policy.write_text(policy.read_text() + POLICY)
+        owner.sign(owner.policy + POLICY)
         self.folders = owner.encrypt(plain, folder / "sealed")
         said = {name: json.loads(owner.coffer("inspect", path, "--json").stdout) for name, path in self.folders.items()}
         self._files = {name: [self.folders[name] / file["path"] for file in table["files"]] for name, table in said.items()}

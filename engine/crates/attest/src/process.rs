@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use coffer_keys::{Checks, EvidenceError, EvidenceKind, Policy, Verifier, policy::attestation::Hex};
+use coffer_keys::{Attestation, Checks, EvidenceError, EvidenceKind, Verifier, policy::attestation::Hex};
 
 use crate::{Answer, Question};
 
@@ -89,13 +89,13 @@ impl Verifier for Verifiers {
     fn verify(
         &self,
         kind: EvidenceKind,
-        policy: &Policy,
+        policy: &Attestation,
         report: &[u8],
         expected: &[u8; 32],
     ) -> Result<Checks, EvidenceError> {
         let question = Question {
             kind: kind.name().to_owned(),
-            policy: policy.attestation().clone(),
+            policy: policy.clone(),
             report: report.iter().map(|byte| format!("{byte:02x}")).collect(),
             expected: Hex(*expected),
             now: self.now(),
@@ -137,7 +137,10 @@ mod tests {
             std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         }
-        let policy = Policy::parse("[attestation]\naccept = [\"sgx\"]", Path::new("p")).unwrap();
+        let policy = Attestation {
+            accept: vec!["sgx".to_owned()],
+            ..Attestation::default()
+        };
         let checks = Verifiers::at(&program, Some(1)).verify(EvidenceKind::Sgx, &policy, &[7; 100_000], &[1; 32]);
         std::fs::remove_file(&program).ok();
         std::fs::remove_dir(&folder).ok();

@@ -96,12 +96,16 @@ impl AuditLog {
         let _lock = self.lock()?;
         let (mut file, made) = self.open()?;
         let found = self.recover(&mut file)?;
+        let mut event = event.bounded();
+        if event.policy.is_none() {
+            event.policy = self.register.policy_digest()?.map(|digest| digest.to_string());
+        }
         let record = Record {
             sequence: found.sequence.saturating_add(1),
             previous: found.hash,
             at: now(),
             who: who.bounded(),
-            event: event.bounded(),
+            event,
         };
         let (line, hash) = line::encode(&self.key, &record)?;
         let written = file.write_all(&line).and_then(|()| file.sync_data());

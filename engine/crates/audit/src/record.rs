@@ -119,6 +119,9 @@ pub struct Event {
     /// The engines that keys went to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineUse>,
+    /// SHA-256 of the policy that it was done or refused under, in hexadecimal; not in records from before policies were signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// What else there is to say, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
@@ -135,6 +138,7 @@ impl Event {
             query: None,
             tables: Vec::new(),
             engines: Vec::new(),
+            policy: None,
             details: BTreeMap::new(),
         }
     }

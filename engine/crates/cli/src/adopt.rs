@@ -1,16 +1,16 @@
 //! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this home, become a table as they are.
 
-use std::{fs, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use coffer_audit::{Event, TableUse};
 use coffer_keys::FileKeys;
-use coffer_table::{AdoptAs, Adoption};
+use coffer_table::{AdoptAs, Adoption, spelling};
 use serde_json::Value;
 
 use crate::{
     args::Adopt,
     audit,
-    encrypt::record,
+    encrypt::{note_links, record},
     failure::Failure,
     output,
     site::{self, Site},
@@ -23,9 +23,8 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         None => site::name_of(&args.path, "PATH", "--name")?,
     };
     let home = site.home()?;
-    let policy = site.policy()?;
-    let vault = Arc::new(site.vault(&policy)?);
-    let folder = fs::canonicalize(&args.path).map_err(|error| Failure::io("open", &args.path, error))?;
+    let (policy, vault) = site.open_home()?;
+    let vault = Arc::new(vault);
     // Looking opens the keys of all files.
     let used = TableUse {
         name: name.clone(),
@@ -34,9 +33,10 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     };
     let event = Event::granted("adopt")
         .table(used)
-        .detail("folder", folder.to_string_lossy());
+        .detail("folder", spelling::normal(&args.path)?.to_string_lossy());
     audit::note(site, vault.keyring(), event)?;
-    let found = Adoption::look(&folder, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
+    let found = Adoption::look(&args.path, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
+    note_links(found.spellings());
     let bar = output::progress(found.bytes(), "checking", true);
     let table = AdoptAs {
         name: &name,

@@ -1,10 +1,8 @@
 //! What can be typed. Help texts are the reference: `docs/reference/cli.md` is made from them.
 
-use std::path::PathBuf;
-
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::keys::args::Keys;
+use crate::{keys::args::Keys, local_path::LocalPath};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -70,10 +68,10 @@ pub(crate) struct Cli {
 pub(crate) struct Global {
     /// Folder of keyring, policy and register [default: $COFFER_HOME, else ~/.coffer]
     #[arg(long, global = true, value_name = "FOLDER")]
-    pub(crate) home: Option<PathBuf>,
+    pub(crate) home: Option<LocalPath>,
     /// File that holds the keyring's passphrase [default: $COFFER_PASSPHRASE, else a prompt]
     #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    pub(crate) passphrase_file: Option<LocalPath>,
 }
 
 #[derive(Subcommand)]
@@ -127,9 +125,9 @@ pub(crate) enum Format {
 #[derive(Args)]
 pub(crate) struct Encrypt {
     /// A Parquet or CSV file, or a folder of such
-    pub(crate) src: PathBuf,
+    pub(crate) src: LocalPath,
     /// The table's folder; made, or empty. With --append a sealed table's folder or name
-    pub(crate) dst: PathBuf,
+    pub(crate) dst: LocalPath,
     /// The table's name in policy and register [default: the name of DST]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
@@ -174,7 +172,7 @@ pub(crate) struct Encrypt {
 #[derive(Args)]
 pub(crate) struct Adopt {
     /// The folder of the files. Every column of every file must be encrypted, by a writer that used Coffer's KMS client
-    pub(crate) path: PathBuf,
+    pub(crate) path: LocalPath,
     /// The table's name in policy and register [default: the name of PATH]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -190,19 +188,19 @@ pub(crate) struct Adopt {
 #[derive(Args)]
 pub(crate) struct Decrypt {
     /// A sealed table's folder or name, or with --kek-file a single encrypted Parquet file
-    pub(crate) src: PathBuf,
+    pub(crate) src: LocalPath,
     /// A new folder of Parquet files, or a file named *.parquet or *.csv; `-` writes CSV to stdout.
     /// As CSV, NULL and the empty string are the same
-    pub(crate) dst: PathBuf,
+    pub(crate) dst: LocalPath,
     /// KEKs of a single file, as `coffer keys export-keks` writes them
     #[arg(long, value_name = "FILE")]
-    pub(crate) kek_file: Option<PathBuf>,
+    pub(crate) kek_file: Option<LocalPath>,
 }
 
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// A sealed table's folder or name
-    pub(crate) table: PathBuf,
+    pub(crate) table: LocalPath,
     /// Ask for the passphrase if none is given
     #[arg(long)]
     pub(crate) unlock: bool,
@@ -215,14 +213,14 @@ pub(crate) struct Inspect {
 pub(crate) struct Verify {
     /// A sealed table's folder or name
     #[arg(required_unless_present = "engine")]
-    pub(crate) table: Option<PathBuf>,
+    pub(crate) table: Option<LocalPath>,
     /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its evidence is held against the
     /// policy, check by check. The engine then serves this owner only
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["table", "deep", "clean"])]
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["table", "deep", "clean", "record_path"])]
     pub(crate) engine: Option<String>,
     /// A new folder for what was seen: challenge, evidence and checks
     #[arg(long, value_name = "FOLDER", requires = "engine")]
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) out: Option<LocalPath>,
     /// Also decrypt every page and count the rows
     #[arg(long)]
     pub(crate) deep: bool,
@@ -230,6 +228,10 @@ pub(crate) struct Verify {
     /// writes the table or has it open
     #[arg(long)]
     pub(crate) clean: bool,
+    /// First record that this path means the table too: it leads there by a link of yours. A table is else found by the paths that its
+    /// owner wrote when it was made, and by where these led then
+    #[arg(long, value_name = "PATH")]
+    pub(crate) record_path: Option<LocalPath>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -283,6 +285,10 @@ pub(crate) struct Policy {
 pub(crate) enum PolicyCommand {
     /// Say what each column shows and to whom, and warn of what is known to break
     Check(PolicyCheck),
+    /// Sign the policy, after what is new against what was signed last is shown: nothing uses one that is not signed
+    Sign(PolicySign),
+    /// Print the policy, if its owner signed it
+    Show,
     /// Propose the policy that shows least and runs a workload, with enclaves and without; nothing is run
     Advise(PolicyAdvise),
 }
@@ -306,10 +312,20 @@ pub(crate) struct PolicyCheck {
 }
 
 #[derive(Args)]
+pub(crate) struct PolicySign {
+    /// Make this file's text the policy, and sign it: nothing sees a change before it is signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<LocalPath>,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Args)]
 #[command(after_help = ADVISE_EXIT_CODES)]
 pub(crate) struct PolicyAdvise {
     /// SQL statements in a file, with `;` between them, or a folder of .sql files
-    pub(crate) queries: PathBuf,
+    pub(crate) queries: LocalPath,
     /// Plain Parquet or CSV (a file, a table's folder as NAME=FOLDER, or a folder of tables), CREATE TABLE statements in a .sql file,
     /// or names of sealed tables. NAME=PATH names a table
     #[arg(required = true)]
@@ -319,7 +335,7 @@ pub(crate) struct PolicyAdvise {
     pub(crate) bring_home: Option<u64>,
     /// Write the policy for enclaves to this file, with a comment for each column
     #[arg(long, value_name = "FILE")]
-    pub(crate) write: Option<PathBuf>,
+    pub(crate) write: Option<LocalPath>,
     /// Write the one for engines without keys instead
     #[arg(long)]
     pub(crate) without_enclaves: bool,
@@ -333,7 +349,7 @@ pub(crate) struct PolicyAdvise {
 pub(crate) struct Doctor {
     /// A configuration as spark-submit reads it [default: spark-defaults.conf in $SPARK_CONF_DIR, else in $SPARK_HOME/conf]
     #[arg(long, value_name = "FILE")]
-    pub(crate) properties_file: Option<PathBuf>,
+    pub(crate) properties_file: Option<LocalPath>,
     /// A setting, as spark-submit takes it; wins over the file
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub(crate) conf: Vec<(String, String)>,
@@ -348,7 +364,7 @@ pub(crate) struct Doctor {
     pub(crate) url: Option<String>,
     /// Read what /api/v1/applications/ID/environment of such a UI answered, for a UI that wants a login or TLS; `-` is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode"])]
-    pub(crate) environment: Option<PathBuf>,
+    pub(crate) environment: Option<LocalPath>,
     /// Findings that are known and accepted; they are not reported
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     pub(crate) accept: Vec<String>,
@@ -374,7 +390,7 @@ pub(crate) struct Sql {
     pub(crate) query: Option<String>,
     /// Run the queries of this file and end
     #[arg(short = 'f', value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) file: Option<LocalPath>,
     /// Further arguments for spark-sql
     #[arg(last = true)]
     pub(crate) arguments: Vec<String>,
@@ -388,7 +404,7 @@ pub(crate) struct Explain {
     pub(crate) query: Option<String>,
     /// The query is in this file
     #[arg(short = 'f', value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    pub(crate) file: Option<LocalPath>,
     /// As where no enclave is used (spark.coffer.enclave=none)
     #[arg(long)]
     pub(crate) without_enclaves: bool,

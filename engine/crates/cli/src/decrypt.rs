@@ -10,7 +10,7 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use coffer_table::{Error as TableError, FileReader, open_foreign, pme::NamedKeks};
+use coffer_table::{Column, Error as TableError, FileReader, char_varchar, open_foreign, pme::NamedKeks};
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -25,38 +25,40 @@ use crate::{
 type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, TableError>> + 'a>;
 
 pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
-    if args.dst != Path::new("-") && args.dst.symlink_metadata().is_ok() {
+    if *args.dst != *Path::new("-") && args.dst.symlink_metadata().is_ok() {
         return Err(Failure::usage(format!("{} exists already", args.dst.display())));
     }
     // A single file is opened without a home too, and then there is no zone.
     let homeless = args.kek_file.is_some() && !site.home()?.policy().exists();
-    if args.dst != Path::new("-") && !homeless {
-        site.policy()?.check_plain([args.dst.as_path()])?;
+    if *args.dst != *Path::new("-") && !homeless {
+        site.open_home()?.0.check_plain([&*args.dst])?;
     }
     if let Some(kek_file) = &args.kek_file {
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;
         let schema = Arc::clone(reader.schema());
         eprintln!("Nothing says that this is the right file: without a manifest only its own parts fit together.");
-        return whole(&args.dst, &schema, Box::new(reader));
+        return whole(&args.dst, &schema, &[], Box::new(reader));
     }
     let table = site.open_in_clear(&site::target(&args.src), "decrypt", &[], |_| Ok(()))?;
     let files = &table.manifest().files;
+    let columns = &table.manifest().columns;
     let schema = Arc::new(table.manifest().schema());
     if is_file(&args.dst) {
         let batches = files.iter().flat_map(|pin| -> Batches<'_> {
             match FileReader::open(&table, pin) {
-                Ok(reader) => Box::new(reader),
+                Ok(reader) => Box::new(reader.map(|batch| char_varchar::read(&batch?, columns))),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }
         });
-        return whole(&args.dst, &schema, Box::new(batches));
+        return whole(&args.dst, &schema, columns, Box::new(batches));
     }
     let temporary = temporary(&args.dst);
     fs::create_dir_all(&temporary).map_err(|error| Failure::io("create", &temporary, error))?;
     let bar = output::progress(table.manifest().bytes(), "opening", true);
     let done = files.iter().enumerate().try_for_each(|(at, pin)| {
         let path = temporary.join(format!("part-{at:05}.parquet"));
-        write_parquet(&path, &schema, Box::new(FileReader::open(&table, pin)?))?;
+        let batches = FileReader::open(&table, pin)?.map(|batch| char_varchar::read(&batch?, columns));
+        write_parquet(&path, &schema, columns, Box::new(batches))?;
         bar.inc(pin.size);
         Ok(())
     });
@@ -70,7 +72,7 @@ fn is_file(dst: &Path) -> bool {
 }
 
 /// Everything into one file.
-fn whole(dst: &Path, schema: &SchemaRef, batches: Batches<'_>) -> Result<(), Failure> {
+fn whole(dst: &Path, schema: &SchemaRef, columns: &[Column], batches: Batches<'_>) -> Result<(), Failure> {
     if dst == Path::new("-") {
         return write_csv(std::io::stdout().lock(), dst, batches);
     }
@@ -80,7 +82,7 @@ fn whole(dst: &Path, schema: &SchemaRef, batches: Batches<'_>) -> Result<(), Fai
             .map_err(|error| Failure::io("create", &temporary, error))
             .and_then(|file| write_csv(BufWriter::new(file), &temporary, batches))
     } else {
-        write_parquet(&temporary, schema, batches)
+        write_parquet(&temporary, schema, columns, batches)
     };
     finish(done, &temporary, dst)
 }
@@ -104,10 +106,13 @@ fn finish(done: Result<(), Failure>, temporary: &Path, dst: &Path) -> Result<(),
     fs::rename(temporary, dst).map_err(|error| Failure::io("write", dst, error))
 }
 
-fn write_parquet(path: &Path, schema: &SchemaRef, batches: Batches<'_>) -> Result<(), Failure> {
+fn write_parquet(path: &Path, schema: &SchemaRef, columns: &[Column], batches: Batches<'_>) -> Result<(), Failure> {
     let failed = |error: parquet::errors::ParquetError| Failure::io("write", path, error);
     let file = File::create_new(path).map_err(|error| Failure::io("create", path, error))?;
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_key_value_metadata(char_varchar::row_metadata(columns).map(|note| vec![note]))
+        .build();
     let mut writer =
         ArrowWriter::try_new(BufWriter::new(file), Arc::clone(schema), Some(properties)).map_err(failed)?;
     for batch in batches {

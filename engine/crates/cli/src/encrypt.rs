@@ -2,7 +2,7 @@
 //! order of the source. Nothing counts until it is published.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
 };
@@ -11,7 +11,7 @@ use coffer_audit::{Event, TableUse};
 use coffer_keys::{Home, Keyring, Policy, Vault};
 use coffer_table::{
     Change, ColumnOrder, LinkRecord, Manifest, NewColumns, Register, SparkType, TableWrite, TableWriter,
-    VerifiedManifest, WriteOptions, WrittenFile, open_table,
+    VerifiedManifest, WriteOptions, WrittenFile, open_table, policy,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -32,8 +32,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let started = Instant::now();
     let threads = pieces::threads(args.threads);
     let home = site.home()?;
-    let policy = site.policy()?;
-    let vault = site.vault(&policy)?;
+    let (policy, vault) = site.open_home()?;
     let source = Source::open(args, threads)?;
     let table = match args.append {
         true => appended(&home, &vault, &policy, &source, &args.dst)?,
@@ -61,6 +60,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         // A unit is a row group, of up to one and a half times the usual rows.
         row_group_rows: 3 << 19,
         shuffle_rows: args.shuffle_rows,
+        packed: true,
     };
     let bar = output::progress(source.rows(), "sealing", false);
     let written = table
@@ -108,7 +108,20 @@ fn created(
         columns: source.columns().to_vec(),
         ..NewColumns::default()
     };
-    Ok(TableWrite::create(home, vault, policy, &name, &args.dst, columns)?)
+    let write = TableWrite::create_by_owner(home, vault, policy, &name, &args.dst, columns)?;
+    note_links(&write.spellings());
+    Ok(write)
+}
+
+/// By a link, a path that was not written means the table too: whoever did not mean that must hear of it.
+pub(crate) fn note_links(spellings: &[PathBuf]) {
+    if let [written, others @ ..] = spellings
+        && !others.is_empty()
+    {
+        let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        let (written, others) = (written.display(), others.join(", "));
+        eprintln!("note: {written} leads by a link to {others}; both mean this table from now on");
+    }
 }
 
 /// The next version of a table that is there, with the source's rows after its own.
@@ -127,7 +140,14 @@ fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &
         .iter()
         .map(|(name, kind, _)| (name.as_str(), *kind))
         .collect();
-    if has != given {
+    // A text goes into any column of texts that it fits, as with INSERT.
+    let values = |columns: &[(&str, SparkType)]| -> Vec<(String, SparkType)> {
+        columns
+            .iter()
+            .map(|(name, kind)| ((*name).to_owned(), kind.of_values()))
+            .collect()
+    };
+    if values(&has) != values(&given) {
         let ddl = |columns: &[(&str, SparkType)]| {
             let columns: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
             columns.join(", ")
@@ -161,16 +181,17 @@ fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &
 pub(crate) fn record(
     home: &Home,
     keyring: &Keyring,
-    policy: &Policy,
+    before: &Policy,
     sealed: &VerifiedManifest,
 ) -> Result<(), Failure> {
     let name = sealed.name();
-    let path = policy
+    let path = before
         .table(name)
         .ok()
         .and_then(|table| table.path())
         .unwrap_or(sealed.folder());
-    Policy::record_table(&home.policy(), name, sealed.manifest().table, path, sealed.master()).map_err(|error| {
+    let recorded = policy::record_table(home, keyring, name, sealed.manifest().table, path, sealed.master());
+    recorded.map_err(|error| {
         let failure = Failure::from(error);
         eprintln!("warning: `{name}` is a table now, but the policy could not be given its entry");
         failure
@@ -184,7 +205,7 @@ pub(crate) fn record(
 fn record_links(home: &Home, keyring: &Keyring, manifest: &Manifest) -> Result<(), Failure> {
     let used = |link: &LinkRecord| manifest.stored.iter().any(|stored| stored.link == Some(link.id));
     for link in Register::of(home, keyring).links()?.iter().filter(|link| used(link)) {
-        Policy::record_link(&home.policy(), &link.name, link.id, &link.master)?;
+        policy::record_link(home, keyring, &link.name, link.id, &link.master)?;
     }
     Ok(())
 }
@@ -220,7 +241,7 @@ fn write_file(
         }
         source.read(unit, writer.schema(), &mut |batch| {
             bar.inc(u64::try_from(batch.num_rows()).unwrap_or(0));
-            Ok(file.write(&batch)?)
+            Ok(file.write(&writer.fit(&batch)?)?)
         })?;
         file.end_row_group()?;
     }

@@ -7,6 +7,8 @@ use std::{
     process::Command,
 };
 
+use coffer_keys::location::local;
+
 use crate::{
     args::{Explain, Passed, PolicyAdvise, Sql},
     failure::{Exit, Failure},
@@ -65,16 +67,22 @@ pub(crate) fn explain(site: &Site, args: &Explain) -> Result<(), Failure> {
 }
 
 pub(crate) fn advise(site: &Site, args: &PolicyAdvise) -> Result<(), Failure> {
+    // Each may be NAME=PATH.
+    let paths = args
+        .tables
+        .iter()
+        .map(|table| table.split_once('=').map_or(table.as_str(), |named| named.1));
+    paths.map(local).collect::<Result<Vec<_>, _>>()?;
     python(site, "advise", None, None, |command| {
         if let Some(bytes) = args.bring_home {
             command.arg("--bring-home").arg(bytes.to_string());
         }
         if let Some(file) = &args.write {
-            command.arg("--write").arg(file);
+            command.arg("--write").arg(file.as_os_str());
         }
         command.args(args.without_enclaves.then_some("--without-enclaves"));
         command.args(args.json.then_some("--json"));
-        command.arg("--").arg(&args.queries).args(&args.tables);
+        command.arg("--").arg(args.queries.as_os_str()).args(&args.tables);
     })
 }
 

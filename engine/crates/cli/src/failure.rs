@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, path::Path, process::ExitCode};
 
-use coffer_keys::{HomeError, KeyringError, MasterError, PassphraseError, PolicyError};
+use coffer_keys::{HomeError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
 use coffer_table::{AdoptError, Error as TableError};
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
@@ -107,6 +107,7 @@ fn exit(error: &TableError) -> Exit {
         TableError::Policy(_)
         | TableError::PolicyId { .. }
         | TableError::PolicyHasId { .. }
+        | TableError::PathTwice { .. }
         | TableError::Unfit { .. }
         | TableError::Domain { .. }
         | TableError::NotOpenable(_)
@@ -116,8 +117,10 @@ fn exit(error: &TableError) -> Exit {
         | TableError::PolicyHasLink { .. }
         | TableError::PolicyLink { .. }
         | TableError::LinkShape { .. } => Exit::Policy,
-        TableError::Io { .. } => Exit::Io,
+        TableError::Io { .. } | TableError::PublicationUnknown { .. } => Exit::Io,
         TableError::NameTaken(_)
+        | TableError::PathTaken { .. }
+        | TableError::PathOrName { .. }
         | TableError::FolderTaken(_)
         | TableError::UnknownTable(_)
         | TableError::NotATable(_) => Exit::Usage,
@@ -171,6 +174,12 @@ impl From<PolicyError> for Failure {
             message: error.to_string(),
             hint: error.hint(),
         }
+    }
+}
+
+impl From<LocationError> for Failure {
+    fn from(error: LocationError) -> Self {
+        Self::usage(error.to_string()).hint(error.hint())
     }
 }
 

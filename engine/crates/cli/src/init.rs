@@ -1,13 +1,16 @@
 //! `coffer init`
 
-use coffer_keys::{Keyring, Policy};
+use coffer_keys::Keyring;
+use coffer_table::policy;
 
 use crate::{args::Init, failure::Failure, site, site::Site};
 
 pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
     let home = site.home()?;
     home.create()?;
-    if !(args.keep && home.keyring().exists()) {
+    let keyring = if args.keep && home.keyring().exists() {
+        None
+    } else {
         if home.keyring().exists() {
             return Err(coffer_keys::KeyringError::Exists(home.keyring()).into());
         }
@@ -15,11 +18,20 @@ pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
             Some(passphrase) => passphrase,
             None => site::prompt_new()?,
         };
-        Keyring::create(&home.keyring(), &passphrase)?;
+        let keyring = Keyring::create(&home.keyring(), &passphrase)?;
         println!("keyring: {}", home.keyring().display());
-    }
-    if !home.policy().exists() {
-        Policy::create(&home.policy())?;
+        Some(keyring)
+    };
+    if home.policy().exists() {
+        if keyring.is_some() {
+            eprintln!("There is a policy already; nothing uses it before you sign it: coffer policy sign");
+        }
+    } else {
+        let keyring = match keyring {
+            Some(keyring) => keyring,
+            None => site.keyring()?,
+        };
+        policy::create(&home, &keyring)?;
         println!("policy: {}", home.policy().display());
     }
     eprintln!("Keep a copy of the keyring and of its passphrase: without both, no sealed table can be read again.");

@@ -1,6 +1,9 @@
 //! `coffer inspect`
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use coffer_table::{Envelope, MANIFEST_FOLDER, Manifest, StoredColumn, Target, VerifiedManifest};
 use serde_json::json;
@@ -18,7 +21,12 @@ pub(crate) fn run(site: &Site, args: &Inspect) -> Result<(), Failure> {
     if with_key {
         return show(&site.open(&target)?, args.json);
     }
-    let Target::Path(folder) = target else {
+    let folder = match target {
+        Target::Path(folder) => Some(folder),
+        Target::Typed(text) => Some(PathBuf::from(text)).filter(|folder| folder.exists()),
+        Target::Name(_) => None,
+    };
+    let Some(folder) = folder else {
         return Err(
             Failure::usage("without a passphrase a table is found by its folder only")
                 .hint("name the folder, or give the passphrase (--passphrase-file, COFFER_PASSPHRASE, --unlock)"),

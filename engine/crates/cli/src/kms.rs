@@ -14,11 +14,12 @@ use std::{
     os::fd::AsFd,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_audit::{Event, Seldom, TableUse};
-use coffer_keys::{KekId, Vault};
+use coffer_keys::{Home, KekId, PolicyDigest, Stamp, Vault};
 use coffer_table::{Digest, Error as TableError, Kms, Register};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ use zeroize::Zeroizing;
 
 use crate::{audit, failure::Failure, site::Site};
 
+/// How long the policy's files must have rested before what was read of them is believed without a look into them.
+const REST: Duration = Duration::from_secs(2);
 /// Bytes of a line at most.
 const MAX_LINE: usize = 64 << 10;
 
@@ -40,15 +43,23 @@ struct Request<'a> {
 }
 
 pub(crate) fn run(site: &Site) -> Result<(), Failure> {
-    let policy = site.policy()?;
-    let vault = Arc::new(site.vault(&policy)?);
+    let (policy, vault) = site.open_home()?;
+    let vault = Arc::new(vault);
+    let mut followed = Followed {
+        home: site.home()?,
+        digest: policy.digest(),
+        stamps: None,
+    };
     let kms = Kms::new(&site.home()?, Arc::clone(&vault));
     let mut log = Log::new(site, &vault);
     let mut input = Lines::of_stdin()?;
     let mut output = std::io::stdout().lock();
     while let Some(line) = input.next()? {
         let answer = match parse(&line) {
-            Ok((master, asked)) => answer(&kms, &mut log, &master, asked),
+            Ok((master, asked)) => {
+                let followed = followed.follow(&vault);
+                followed.and_then(|()| answer(&kms, &mut log, &master, asked))
+            }
             Err(refusal) => Err(refusal),
         };
         let text = answer.unwrap_or_else(|(error, hint)| text(&json!({ "error": error, "hint": hint })));
@@ -59,6 +70,37 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
             .map_err(|error| Failure::io("write", Path::new("stdout"), error))?;
     }
     Ok(())
+}
+
+/// The policy whose masters are asked. A client may stay for days.
+struct Followed {
+    home: Home,
+    digest: PolicyDigest,
+    /// Of the files, once they rest.
+    stamps: Option<[Stamp; 2]>,
+}
+
+impl Followed {
+    fn follow(&mut self, vault: &Vault) -> Result<(), Refusal> {
+        let stamps = [self.home.policy(), self.home.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = match stamps {
+            [Some(policy), Some(signature)] => Some([policy, signature]),
+            _ => None,
+        };
+        if stamps.is_some() && stamps == self.stamps {
+            return Ok(());
+        }
+        let opened = coffer_table::policy::open(&self.home, vault.keyring());
+        let policy = opened.map_err(|error| (error.to_string(), error.hint()))?;
+        if policy.digest() != self.digest {
+            vault.follow(coffer_masters::of(&policy));
+            self.digest = policy.digest();
+        }
+        // What was changed a moment ago may change again, and keep its stamp.
+        let rest = |stamps: &[Stamp; 2]| stamps.iter().all(|stamp| stamp.rests_since(REST));
+        self.stamps = stamps.filter(rest);
+        Ok(())
+    }
 }
 
 /// stdin, line by line, in memory that is zeroed: the library's own buffer is not.

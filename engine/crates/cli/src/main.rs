@@ -27,6 +27,7 @@ mod init;
 mod inspect;
 mod keys;
 mod kms;
+mod local_path;
 mod output;
 mod pieces;
 mod policy;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use coffer_audit::Event;
-use coffer_keys::{Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
+use coffer_keys::{Draft, Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
 use coffer_table::{Target, VerifiedManifest, open_table};
 
 use crate::{args::Global, audit, failure::Failure};
@@ -19,8 +19,8 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(global: &Global) -> Self {
         Self {
-            home: global.home.clone(),
-            passphrase_file: global.passphrase_file.clone(),
+            home: global.home.as_deref().map(Path::to_path_buf),
+            passphrase_file: global.passphrase_file.as_deref().map(Path::to_path_buf),
         }
     }
 
@@ -66,13 +66,19 @@ impl Site {
         Ok(Keyring::open(&path, &self.passphrase()?)?)
     }
 
-    /// The keyring joined with the masters of this policy.
-    pub(crate) fn vault(&self, policy: &Policy) -> Result<Vault, Failure> {
-        Ok(Vault::new(self.keyring()?, coffer_masters::of(policy)))
+    /// The policy, if its owner signed it, and the keyring joined with its masters.
+    pub(crate) fn open_home(&self) -> Result<(Policy, Vault), Failure> {
+        // Say what is wrong with the policy before asking for a passphrase.
+        self.draft()?;
+        let keyring = self.keyring()?;
+        let policy = coffer_table::policy::open(&self.home()?, &keyring)?;
+        let masters = coffer_masters::of(&policy);
+        Ok((policy, Vault::new(keyring, masters)))
     }
 
-    pub(crate) fn policy(&self) -> Result<Policy, Failure> {
-        Ok(Policy::load(&self.home()?.policy())?)
+    /// What the policy's file says, whoever wrote it: for reports, which decide nothing.
+    pub(crate) fn draft(&self) -> Result<Draft, Failure> {
+        Ok(Draft::load(&self.home()?.policy())?)
     }
 
     /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first,
@@ -84,8 +90,7 @@ impl Site {
         columns: &[String],
         check: impl FnOnce(&VerifiedManifest) -> Result<(), Failure>,
     ) -> Result<VerifiedManifest, Failure> {
-        let policy = self.policy()?;
-        let vault = self.vault(&policy)?;
+        let (policy, vault) = self.open_home()?;
         let table = open_table(&self.home()?, &vault, &policy, target)?;
         check(&table)?;
         audit::note(
@@ -97,20 +102,14 @@ impl Site {
     }
 
     pub(crate) fn open(&self, target: &Target) -> Result<VerifiedManifest, Failure> {
-        let policy = self.policy()?;
-        let vault = self.vault(&policy)?;
+        let (policy, vault) = self.open_home()?;
         Ok(open_table(&self.home()?, &vault, &policy, target)?)
     }
 }
 
-/// A table as it was typed: a folder if there is one or it looks like a path, else a name.
+/// A table as it was typed: a path if it looks like one, else a name or a folder here, as the register has it.
 pub(crate) fn target(typed: &Path) -> Target {
-    let text = typed.to_string_lossy();
-    if text.contains('/') || typed.exists() {
-        Target::path(&text)
-    } else {
-        Target::Name(text.into_owned())
-    }
+    Target::typed(&typed.to_string_lossy())
 }
 
 /// The name of a table that was given none: its folder's. `what` and `option` are how the two are called where they are typed.

@@ -2,12 +2,16 @@
 
 mod engine;
 
-use coffer_keys::Home;
-use coffer_table::{Error, Register, TableRecord, Target, clean, clean::Cleaned, verify};
+use coffer_audit::{Event, TableUse};
+use coffer_keys::{Home, Policy, Vault};
+use coffer_table::{
+    Error, Register, TableRecord, Target, clean, clean::Cleaned, open_table, spelling, unfinished_at, verify,
+};
 use serde_json::json;
 
 use crate::{
     args::Verify,
+    audit,
     failure::{Exit, Failure},
     output,
     site::{self, Site},
@@ -23,10 +27,10 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
         .ok_or_else(|| Failure::usage("no table is named"))?;
     let target = site::target(table);
     let home = site.home()?;
-    let policy = site.policy()?;
-    let vault = site.vault(&policy)?;
+    let (policy, vault) = site.open_home()?;
+    record_path(site, &home, (&vault, &policy), args)?;
     let register = Register::of(&home, vault.keyring());
-    let table = match coffer_table::open_table(&home, &vault, &policy, &target) {
+    let table = match open_table(&home, &vault, &policy, &target) {
         Ok(table) => table,
         Err(Error::Unfinished(name)) => {
             let record = register.by_name(&name)?.ok_or(Error::UnknownTable(name))?;
@@ -131,11 +135,38 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
 
 /// An unfinished table whose folder cannot be opened any more.
 fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Failure> {
-    let record = match target {
-        Target::Name(name) => register.by_name(name)?,
-        Target::Path(path) => register.by_path(path)?,
+    Ok(unfinished_at(register, target)?.filter(|record| !record.path.exists()))
+}
+
+/// The owner says that a path is this table's. What lies there by now must be the table; what it would else be by links is not asked.
+fn record_path(site: &Site, home: &Home, (vault, policy): (&Vault, &Policy), args: &Verify) -> Result<(), Failure> {
+    let (Some(table), Some(path)) = (&args.table, &args.record_path) else {
+        return Ok(());
     };
-    Ok(record.filter(|record| record.committed.is_none() && !record.path.exists()))
+    let named = open_table(home, vault, policy, &site::target(table))?;
+    let id = named.manifest().table;
+    let register = Register::of(home, vault.keyring());
+    named.check_at(path)?;
+    if let Some(other) = register
+        .by_path(&spelling::normal(path)?)?
+        .filter(|other| other.id != id)
+    {
+        let path = path.to_path_buf();
+        return Err(Error::PathTaken {
+            path,
+            table: other.name,
+        }
+        .into());
+    }
+    let event = Event::granted("record path").table(TableUse {
+        name: named.name().to_owned(),
+        id: id.to_string(),
+        ..TableUse::default()
+    });
+    audit::note(site, vault.keyring(), event.detail("path", path.to_string_lossy()))?;
+    register.record_spelling(id, path)?;
+    eprintln!("{} means the table `{}` from now on.", path.display(), named.name());
+    Ok(())
 }
 
 fn unfinished(home: &Home, register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {

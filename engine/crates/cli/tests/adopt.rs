@@ -26,7 +26,7 @@ fn a_table_that_the_policy_has_elsewhere_is_not_adopted() {
     assert!(words.contains("elsewhere"), "{words}");
     owner.fails(2, &["verify", "sales"]);
     // Spelled otherwise it is the same, and stays as the owner spelled it.
-    fs::write(owner.path("home/policy.toml"), policy).unwrap();
+    owner.sign(&policy);
     std::os::unix::fs::symlink(owner.path("sales"), owner.path("link")).unwrap();
     let spelled = format!("path = {:?}", owner.path("link"));
     owner.policy(&format!("[tables.sales]\n{spelled}"));

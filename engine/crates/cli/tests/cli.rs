@@ -143,28 +143,20 @@ fn sources_that_cannot_be_held_are_refused_by_name() {
     );
     rows(&owner, "in.parquet", 10);
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
-    owner.write(
-        "home/policy.toml",
-        &format!("{policy}\n[tables.sealed.columns]\nsalery = \"tee\"\n"),
-    );
+    let columns = |text: &str| owner.sign(&format!("{policy}\n[tables.sealed.columns]\n{text}\n"));
+    columns("salery = \"tee\"");
     golden(
         &owner,
         "unknown_column.txt",
         &owner.fails(4, &["encrypt", "in.parquet", "sealed"]),
     );
-    owner.write(
-        "home/policy.toml",
-        &format!("{policy}\n[tables.sealed.columns]\ntext = \"ashe\"\n"),
-    );
+    columns("text = \"ashe\"");
     golden(
         &owner,
         "protection_unfit.txt",
         &owner.fails(4, &["encrypt", "in.parquet", "sealed"]),
     );
-    owner.write(
-        "home/policy.toml",
-        &format!("{policy}\n[tables.sealed.columns]\nid = {{ protection = \"ope\", domain = [0, 8] }}\n"),
-    );
+    columns("id = { protection = \"ope\", domain = [0, 8] }");
     golden(
         &owner,
         "value_outside.txt",
@@ -180,7 +172,7 @@ fn columns_of_several_protections_go_round() {
     let columns = "[tables.sealed.columns]\n\
         id = { protection = [\"ope\", \"ashe\"], domain = [0, 1000000], rows = 1e9 }\n\
         text = { protection = [\"tee\", \"det\"], link = \"words\" }\n";
-    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    owner.sign(&format!("{policy}\n{columns}"));
     let batch = rows(&owner, "in.parquet", 120_000);
     owner.ok(&["encrypt", "in.parquet", "sealed", "--threads", "2"]);
     let shown = owner.json(&["inspect", "sealed"]);
@@ -214,7 +206,7 @@ fn columns_of_several_protections_go_round() {
     assert_eq!(keks["keks"].as_object().unwrap().len(), 2);
     // Another table of the link, later.
     let columns = "[tables.other.columns]\ntext = { protection = \"det\", link = \"words\" }\n";
-    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    owner.sign(&format!("{policy}\n{columns}"));
     owner.ok(&["encrypt", "in.parquet", "other", "--shuffle-rows"]);
     let other = owner.json(&["inspect", "other"]);
     assert_eq!(other["stored"][1]["link"], link);
@@ -227,7 +219,7 @@ fn rows_are_appended_to_any_protections() {
     let columns = "[tables.sealed.columns]\n\
         id = { protection = [\"ope\", \"ashe\", \"std\"], domain = [0, 1000000], rows = 3000 }\n\
         text = { protection = \"det\", link = \"words\" }\n";
-    owner.write("home/policy.toml", &format!("{policy}\n{columns}"));
+    owner.sign(&format!("{policy}\n{columns}"));
     let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();

@@ -228,10 +228,13 @@ fn files_and_policy_are_looked_at() {
     assert!(place.ids(&setting).is_empty());
 
     let policy = "unverified_inputs = [\"/data/plain\"]\n[attestation]\naccept = [\"simulated\"]\n\
-        [driver]\ntrust_cluster_deploy_mode = true\n[tables.t.columns]\nday = \"plain\"\n";
+        [driver]\ntrust_cluster_deploy_mode = true\n[tables.t.columns]\nday = \"plain\"\n\
+        [masters]\nfar = \"hadoop-kms:http://kms:9600/kms?key=k&user=u&plain-http=kms\"\n\
+        near = \"hadoop-kms:http://localhost:9600/kms?key=k&user=u\"\n";
     place.write("home/policy.toml", policy);
     let found = [
         "simulated-evidence",
+        "kms-plain-http",
         "cluster-mode-trusted",
         "plain-inputs",
         "plain-partitions",

@@ -164,7 +164,7 @@ fn masters_travel_under_a_passphrase() {
     owner.ok(&["keys", "export", "--output", "all.coffer"]);
     let import = ["keys", "import", "all.coffer"];
     done(owner.command("home2").args(import).output().unwrap(), &import);
-    for file in ["register.coffer", "policy.toml"] {
+    for file in ["register.coffer", "policy.toml", "policy.sig"] {
         fs::copy(owner.path("home").join(file), owner.path("home2").join(file)).unwrap();
     }
     let verify = ["verify", "--deep", "a"];
@@ -219,7 +219,7 @@ fn a_lost_home_comes_back_from_three_of_five() {
     assert!(slip.contains("line 3") || slip.contains("do not go together"), "{slip}");
 
     done(recover(&[5, 1, 4]), &["recover"]);
-    for file in ["register.coffer", "policy.toml"] {
+    for file in ["register.coffer", "policy.toml", "policy.sig"] {
         fs::copy(owner.path("home").join(file), owner.path("found").join(file)).unwrap();
     }
     let verify = ["keys", "verify"];

@@ -314,6 +314,68 @@ fn failures_have_codes_of_their_own() {
     bytes[at] ^= 1;
     fs::write(&part, bytes).unwrap();
     owner.check(1, true, &["employees"]);
-    owner.policy("[tables.more.columns]\na = \"rot13\"\n");
+    owner.owner.draft("[tables.more.columns]\na = \"rot13\"\n");
     owner.check(4, false, &[]);
+}
+
+#[test]
+fn nothing_uses_a_policy_before_it_is_signed() {
+    let owner = Owner::new();
+    let out = owner.ok(&["policy", "sign"]);
+    assert!(out.contains("signed as it is"), "{out}");
+    let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    assert_eq!(owner.ok(&["policy", "show"]), before);
+    owner.draft("[users.eve]");
+    for arguments in [
+        &["policy", "show"][..],
+        &["keys", "list"],
+        &["kms"],
+        &["inspect", "t"],
+        &["verify", "t"],
+    ] {
+        let words = owner.fails(4, arguments);
+        assert!(
+            words.contains("+ [users.eve]") && words.contains("hint: "),
+            "{arguments:?}: {words}"
+        );
+    }
+    // Nobody is there to be asked.
+    let words = owner.fails(2, &["policy", "sign"]);
+    assert!(words.contains("+ [users.eve]") && words.contains("--yes"), "{words}");
+    owner.fails(4, &["policy", "show"]);
+    let said = owner.ok(&["policy", "sign", "--yes"]);
+    assert!(said.contains("version 2"), "{said}");
+    assert!(owner.ok(&["policy", "show"]).contains("[users.eve]"));
+    // From a file, and only what is a policy.
+    owner.write("next.toml", &before);
+    owner.ok(&["policy", "sign", "--yes", "--from", "next.toml"]);
+    assert_eq!(owner.ok(&["policy", "show"]), before);
+    owner.write("next.toml", "suprise = 1\n");
+    owner.fails(4, &["policy", "sign", "--yes", "--from", "next.toml"]);
+    let signings: Vec<_> = (owner.ok(&["audit", "show", "--json"]).lines())
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|record| record["event"]["action"] == "policy sign")
+        .collect();
+    assert_eq!(signings.len(), 2);
+    assert!(
+        signings
+            .iter()
+            .all(|record| record["event"]["policy"].as_str().unwrap().len() == 64)
+    );
+    assert_ne!(signings[0]["event"]["policy"], signings[1]["event"]["policy"]);
+    owner.ok(&["audit", "verify"]);
+}
+
+#[test]
+fn a_home_from_before_is_signed_once() {
+    let owner = Owner::new();
+    fs::remove_file(owner.path("home/policy.sig")).unwrap();
+    fs::remove_file(owner.path("home/register.coffer")).unwrap();
+    let words = owner.fails(4, &["keys", "list"]);
+    assert!(
+        words.contains("never signed") && words.contains("coffer policy sign"),
+        "{words}"
+    );
+    owner.ok(&["policy", "sign", "--yes"]);
+    owner.ok(&["keys", "list"]);
 }

@@ -4,7 +4,7 @@
 //! started (the owner lowers itself with `--user`) or, in a key service, by the kernel's word on the connection. What the user may read
 //! and write the policy says as it is now: a right that is taken away is gone with the next stage.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use coffer_keys::{Policy, Rights, Stamp};
 use coffer_proto::{
@@ -14,9 +14,12 @@ use coffer_proto::{
 
 use crate::{ClientError, Service, home, tables::Opened};
 
-/// The policy as it was read last, so that not every request parses it.
+/// How long the policy's files must have rested before what was read of them is believed without a look into them.
+const REST: Duration = Duration::from_secs(2);
+
+/// The policy as it was read last, so that not every request parses it, and both of its files as they were then.
 #[derive(Default)]
-pub(crate) struct Read(Option<(Stamp, Arc<Policy>)>);
+pub(crate) struct Read(Option<([Stamp; 2], Arc<Policy>)>);
 
 /// The account at the other end, by the kernel's word.
 #[derive(Clone)]
@@ -43,10 +46,18 @@ impl Peer {
     }
 }
 
+/// What is wrong with the policy is said as such.
+pub(crate) fn signed<T>(opened: Result<T, coffer_table::Error>) -> Result<T, ClientError> {
+    opened.map_err(|error| match error {
+        coffer_table::Error::Policy(error) => ClientError::Policy(error),
+        other => other.into(),
+    })
+}
+
 impl Service {
     /// Lets this client engine act for one of the policy's users, who has less than the owner.
     pub fn on_behalf_of(mut self, user: &str) -> Result<Self, ClientError> {
-        self.policy.rights(user)?;
+        self.read_policy()?.rights(user)?;
         self.user = Some(user.to_owned());
         Ok(self)
     }
@@ -65,16 +76,25 @@ impl Service {
     }
 
     fn read_policy(&self) -> Result<Arc<Policy>, ClientError> {
-        let path = self.home.policy();
-        // Before it is read: what changes meanwhile is read again.
-        let stamp = Stamp::of(&path).ok();
         let mut read = self.read.lock();
-        match (&read.0, &stamp) {
-            (Some((held, policy)), Some(stamp)) if held == stamp => return Ok(Arc::clone(policy)),
+        // Before they are read: what changes meanwhile is read again.
+        let stamps = [self.home.policy(), self.home.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = match stamps {
+            [Some(policy), Some(signature)] => Some([policy, signature]),
+            _ => None,
+        };
+        match (&read.0, &stamps) {
+            (Some((held, policy)), Some(stamps))
+                if held == stamps && stamps.iter().all(|stamp| stamp.rests_since(REST)) =>
+            {
+                return Ok(Arc::clone(policy));
+            }
             _ => {}
         }
-        let policy = Arc::new(Policy::load(&path)?);
-        read.0 = stamp.map(|stamp| (stamp, Arc::clone(&policy)));
+        // What was read before does not count any more, whatever comes of this.
+        read.0 = None;
+        let policy = Arc::new(signed(coffer_table::policy::open(&self.home, self.vault.keyring()))?);
+        read.0 = stamps.map(|stamps| (stamps, Arc::clone(&policy)));
         Ok(policy)
     }
 

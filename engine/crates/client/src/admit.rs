@@ -1,12 +1,14 @@
 //! Engines: from a challenge over evidence to released keys.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
 use coffer_audit::EngineUse;
-use coffer_keys::{EnginePublicKey, Evidence, ReleasePayload, ReleaseSender, attest, attest_host};
+use coffer_keys::{
+    AttestedEngine, EnginePublicKey, Evidence, Policy, ReleaseSender, attest, attest_again, attest_host,
+};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
 };
@@ -15,13 +17,26 @@ use prost::Message;
 
 use crate::{ClientError, Service, session::Session};
 
+/// Challenges that wait for their evidence.
+const DRAWN: usize = 4096;
+
 /// When challenges were handed out. How long one may wait for its evidence is the policy's word, on the trusted site's clock.
 #[derive(Default)]
 pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
 
 impl Drawn {
+    /// Whoever holds an executor may ask for as many as it likes: the oldest go first.
     fn note(&mut self, challenge: [u8; 32], now: Instant, life: Duration) {
         self.0.retain(|_, drawn| now.duration_since(*drawn) < life);
+        if self.0.len() >= DRAWN
+            && let Some(oldest) = self
+                .0
+                .iter()
+                .min_by_key(|(_, drawn)| **drawn)
+                .map(|(oldest, _)| *oldest)
+        {
+            self.0.remove(&oldest);
+        }
         self.0.insert(challenge, now);
     }
 
@@ -36,8 +51,17 @@ impl Drawn {
 /// An engine that was admitted: the way to release keys to it, and which it has.
 pub(crate) struct Engine {
     sender: ReleaseSender,
+    /// What it proved, and by what: a policy that changes may see it otherwise.
+    attested: AttestedEngine,
+    evidence: Evidence,
+    /// When it proved it last.
+    since: Instant,
+    /// Whose keys it was ever given. A new admission does not take them back.
+    pub(crate) sessions: HashSet<SessionId>,
     /// For the audit log.
     proof: EngineUse,
+    /// When its evidence was verified: what it counts leases by.
+    admitted: Instant,
     /// By session: the generation of keys that was released last.
     released: HashMap<SessionId, u32>,
 }
@@ -50,11 +74,27 @@ impl Engine {
 
     pub(crate) fn forget(&mut self, session: SessionId) {
         self.released.remove(&session);
+        self.sessions.remove(&session);
     }
 
-    fn release(&mut self, payload: &ReleasePayload, generation: u32) -> Result<Release, ClientError> {
-        let sealed = self.sender.release(payload)?;
-        self.released.insert(payload.session, generation);
+    pub(crate) fn is_older_than(&self, life: Duration, now: Instant) -> bool {
+        now.duration_since(self.since) >= life
+    }
+
+    /// What tells one admission of it from another.
+    pub(crate) fn proof(&self) -> (AttestedEngine, Evidence) {
+        (self.attested.clone(), self.evidence.clone())
+    }
+
+    /// Whether it is still the one that proved this.
+    pub(crate) fn proved(&self, attested: &AttestedEngine) -> bool {
+        self.attested == *attested
+    }
+
+    fn release(&mut self, session: &Session) -> Result<Release, ClientError> {
+        let sealed = self.sender.release(&session.payload(self.admitted.elapsed()))?;
+        self.released.insert(session.id, session.generation());
+        self.sessions.insert(session.id);
         Ok(Release {
             encapsulated: sealed.encapsulated.to_vec().into(),
             sequence: sealed.sequence,
@@ -63,20 +103,29 @@ impl Engine {
     }
 }
 
+/// How long a challenge waits for its evidence.
+fn evidence_life(policy: &Policy) -> Duration {
+    Duration::from_secs(policy.attestation().max_evidence_age_seconds.into())
+}
+
 impl Service {
+    /// Whether a policy still takes what an engine proved.
+    pub(crate) fn still_takes(&self, policy: &Policy, attested: &AttestedEngine, evidence: &Evidence) -> bool {
+        let (application, hosts) = {
+            let inner = self.inner.lock();
+            (inner.application.clone().unwrap_or_default(), inner.hosts)
+        };
+        hosts || attest_again(policy, attested, &application, evidence, &self.verifiers).is_ok()
+    }
+
     pub(crate) fn new_challenge(&self) -> Result<Challenge, ClientError> {
+        let life = evidence_life(&*self.policy_now()?);
         let mut inner = self.inner.lock();
         let challenge = inner.challenges.draw()?;
-        inner
-            .drawn
-            .note(*challenge.as_bytes(), Instant::now(), self.evidence_life());
+        inner.drawn.note(*challenge.as_bytes(), Instant::now(), life);
         Ok(Challenge {
             challenge: challenge.as_bytes().to_vec().into(),
         })
-    }
-
-    fn evidence_life(&self) -> Duration {
-        Duration::from_secs(self.policy.attestation().max_evidence_age_seconds.into())
     }
 
     /// Verifies evidence. Keys go to the engine only after this.
@@ -92,12 +141,13 @@ impl Service {
             report: wire.report.to_vec(),
             engine_version: wire.engine_version,
         };
+        let policy = self.policy_now()?;
         let mut inner = self.inner.lock();
         // Taken before anything is checked: a challenge is good for one try.
         let challenge = inner.challenges.take(&request.challenge)?;
         if !inner
             .drawn
-            .take(challenge.as_bytes(), Instant::now(), self.evidence_life())
+            .take(challenge.as_bytes(), Instant::now(), evidence_life(&policy))
         {
             return Err(ClientError::ChallengeExpired);
         }
@@ -108,15 +158,8 @@ impl Service {
         drop(inner);
         let public = owner.public();
         let attested = match hosts {
-            true => attest_host(&self.policy, &public, challenge, &application, &evidence)?,
-            false => attest(
-                &self.policy,
-                &public,
-                challenge,
-                &application,
-                &evidence,
-                &self.verifiers,
-            )?,
+            true => attest_host(&policy, &public, challenge, &application, &evidence)?,
+            false => attest(&policy, &public, challenge, &application, &evidence, &self.verifiers)?,
         };
         let sender = ReleaseSender::new(&attested, owner, &application)?;
         let admitted = Admitted {
@@ -133,14 +176,23 @@ impl Service {
             measurement: attested.measurement().to_owned(),
             evidence: hex::encode(attested.evidence_hash()),
         };
-        self.inner.lock().engines.insert(
+        let mut inner = self.inner.lock();
+        let before = inner.engines.remove(&admitted.engine_id);
+        inner.engines.insert(
             admitted.engine_id.clone(),
             Engine {
                 sender,
+                attested,
+                evidence,
+                since: Instant::now(),
+                sessions: before.map(|engine| engine.sessions).unwrap_or_default(),
                 proof,
+                admitted: Instant::now(),
                 released: HashMap::new(),
             },
         );
+        drop(inner);
+        self.entered(&policy, &admitted.engine_id)?;
         Ok(admitted)
     }
 
@@ -161,7 +213,7 @@ impl Service {
         let mut inner = self.inner.lock();
         let engine = inner.engines.get_mut(&request.engine_id).ok_or_else(unknown)?;
         Ok(KeysReleased {
-            release: Some(engine.release(&session.payload(), session.generation())?),
+            release: Some(engine.release(&session)?),
         })
     }
 
@@ -185,7 +237,7 @@ impl Service {
             if lacking.iter().any(|proof| proof.id == *id) {
                 releases.push(EngineRelease {
                     engine_id: id.clone(),
-                    release: Some(engine.release(&session.payload(), session.generation())?),
+                    release: Some(engine.release(session)?),
                 });
             }
         }
@@ -207,5 +259,12 @@ mod tests {
         assert!(!drawn.take(&[1; 32], start, life), "twice");
         drawn.note([3; 32], start, life);
         assert!(!drawn.take(&[3; 32], start + life, life), "too late");
+
+        for number in 0..=DRAWN {
+            let mut challenge = [4; 32];
+            challenge[..8].copy_from_slice(&number.to_le_bytes());
+            drawn.note(challenge, start + Duration::from_micros(number as u64), life);
+        }
+        assert_eq!(drawn.0.len(), DRAWN, "there are no more of them than can be answered");
     }
 }

@@ -12,6 +12,9 @@ use prost::Message as _;
 
 use crate::{ClientError, Service, session::Session, tables::Opened};
 
+/// How the log calls plain inputs. No table can be called so.
+const UNVERIFIED: &str = "unverified input";
+
 /// What a session has used of tables so far.
 #[derive(Default)]
 pub(crate) struct Uses(BTreeMap<(String, u64, bool), TableUse>);
@@ -33,7 +36,7 @@ impl Uses {
                 ..TableUse::default()
             },
             Opened::Plain(plain) => TableUse {
-                name: "unverified input".to_owned(),
+                name: UNVERIFIED.to_owned(),
                 id: format!("{:?}", plain.digest()),
                 ..TableUse::default()
             },
@@ -46,6 +49,11 @@ impl Uses {
     pub(crate) fn write(&mut self, write: &TableWrite) -> bool {
         let columns = write.columns().iter().map(|column| column.name.clone());
         self.add(written(write), columns, write.keks())
+    }
+
+    /// What was used of tables of this owner.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableUse> {
+        self.0.values().filter(|used| used.name != UNVERIFIED)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -108,6 +116,15 @@ impl Service {
             engines,
             ..Event::granted("release")
         };
+        self.audit_append(event)
+    }
+
+    /// Each record names the policy that was followed then.
+    fn audit_append(&self, event: Event) -> Result<(), ClientError> {
+        let event = Event {
+            policy: Some(self.followed.lock().digest()),
+            ..event
+        };
         Ok(self.audit.append(&self.who(), event)?)
     }
 
@@ -132,7 +149,7 @@ impl Service {
     /// Before something else is done that the log must know of.
     pub(crate) fn audit_granted(&self, event: Event) -> Result<(), ClientError> {
         debug_assert_eq!(event.outcome, Outcome::Granted);
-        Ok(self.audit.append(&self.who(), event)?)
+        self.audit_append(event)
     }
 
     /// A refusal stays one if it cannot be logged.
@@ -153,7 +170,7 @@ impl Service {
             .into_iter()
             .collect();
         event.query = self.query_of(kind, message);
-        if let Err(failed) = self.audit.append(&self.who(), event) {
+        if let Err(failed) = self.audit_append(event) {
             tracing::error!(error = %failed, "a refusal is not in the audit log");
         }
     }

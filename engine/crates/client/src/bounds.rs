@@ -13,6 +13,7 @@ use coffer_sealing::{ObjectKind, seal_object};
 
 use crate::{
     ClientError, Service, opened,
+    origins::Origins,
     session::{Object, Output},
 };
 
@@ -56,6 +57,7 @@ impl Service {
             })),
         });
         let object = Object {
+            origins: Origins::default(),
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Bounds, &plain)?,
         };

@@ -12,6 +12,7 @@ use prost::Message;
 use crate::{
     ClientError, Service,
     origins::Origins,
+    repeatable::Repeatable,
     session::{Accepted, Output, Session},
 };
 
@@ -60,6 +61,7 @@ impl Service {
         let stage = request.stage;
         let (held, reduces) = session.exchange(stage).ok_or(ClientError::StageUnknown(stage))?;
         let (maps, output) = (held.partitions, held.output);
+        let (repeatable, objects) = (held.repeatable, held.objects.clone());
         if request.maps != maps || usize::try_from(maps) != Ok(request.commits.len()) {
             return Err(ClientError::CommitCount {
                 stage,
@@ -79,7 +81,7 @@ impl Service {
                 return Err(ClientError::CommitRepeated { stage, partition });
             }
             attempts.push(commit.attempt);
-            origins.trace(&session, stage, &commit.record)?;
+            origins.trace(&session, stage, &objects, &commit.record)?;
             for ((count, rows), bytes) in commit
                 .record
                 .streams
@@ -92,6 +94,7 @@ impl Service {
             }
         }
         let (epoch, sealed) = accept(&mut session, stage, output, attempts)?;
+        let may_change = repeatable == Repeatable::Not || !origins.is_empty();
         session.origins.insert((stage, epoch), origins);
         Ok(CommitsAccepted {
             epoch,
@@ -99,6 +102,7 @@ impl Service {
             rows: rows_by_reduce.iter().fold(0, |sum, rows| sum.saturating_add(*rows)),
             rows_by_reduce,
             bytes_by_reduce,
+            may_change,
         })
     }
 }

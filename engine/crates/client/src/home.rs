@@ -30,11 +30,15 @@ use prost::Message;
 use crate::{
     ClientError, Service,
     audit::Uses,
+    origins::Origins,
     reads::{Reads, scans},
     result::ResultRows,
     spills::Spills,
     tables::Opened,
 };
+
+/// In errors: no stage, but what runs here. (The plugin numbers stages from 1.)
+const AT_HOME: u32 = 0;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -46,6 +50,8 @@ const WORK: u64 = 2;
 pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) streams: Vec<Vec<RecordBatch>>,
+    /// What they were made from.
+    pub(crate) origins: Origins,
 }
 
 impl Service {
@@ -55,6 +61,10 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let mut inputs = HashMap::new();
+        let mut origins = match request.values {
+            true => session.origins_here()?,
+            false => Origins::default(),
+        };
         for input in self::inputs(&fragment) {
             let from = request.inputs.iter().find(|from| from.input_id == input.input_id);
             let kept = from.ok_or(ClientError::Malformed("fragment"))?.kept;
@@ -62,9 +72,11 @@ impl Service {
                 0 => Rows {
                     schema: schema_of(input)?,
                     streams: Vec::new(),
+                    origins: Origins::default(),
                 },
                 kept => session.kept.remove(&kept).ok_or(ClientError::KeptUnknown(kept))?,
             };
+            origins.merge(AT_HOME, &rows.origins)?;
             if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
                 return Err(ClientError::Malformed("fragment"));
             }
@@ -92,6 +104,7 @@ impl Service {
                 spills: &self.spills,
             }),
         )
+        .map(|rows| ResultRows { origins, ..rows })
     }
 
     /// Keeps rows for a later part of the plan; at most so many bytes of them.
@@ -116,6 +129,7 @@ impl Service {
         let kept = session.keep(Rows {
             schema: rows.schema,
             streams: vec![batches],
+            origins: rows.origins,
         });
         Ok(ResultKept {
             kept,
@@ -178,6 +192,7 @@ pub(crate) fn run(
         schema,
         reads,
         memory,
+        origins: Origins::default(),
     })
 }
 

@@ -1,5 +1,12 @@
 //! Literals of a query as ciphertexts of the columns they are compared with.
 
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, Instant},
+};
+
+use coffer_audit::{Event, TableUse};
+use coffer_engine::task::sha256;
 use coffer_expr::scalar;
 use coffer_proto::{
     plan::{Literal, literal::Value},
@@ -11,14 +18,108 @@ use coffer_proto::{
 use coffer_schemes::{SchemeError, Side};
 use coffer_table::{Codec, Error, Form};
 use datafusion_common::ScalarValue;
+use prost::Message;
 
-use crate::{ClientError, Service, tables::data_type};
+use crate::{
+    ClientError, Service,
+    tables::{Opened, data_type},
+};
+
+/// After so long a user's literals are counted from the beginning.
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// What a user has had encrypted. A ciphertext under the key of a column is a guess at its values that needs no engine: whoever holds the
+/// files compares. So each is counted, once, however often it is asked for, by the key: columns of one link have one.
+#[derive(Default)]
+pub(crate) struct Guesses {
+    since: Option<Instant>,
+    by_key: HashMap<String, HashSet<[u8; 32]>>,
+}
+
+impl Guesses {
+    /// Those of these literals that were not encrypted before.
+    fn news(&mut self, key: &str, literals: &HashSet<[u8; 32]>, now: Instant) -> HashSet<[u8; 32]> {
+        if self.since.is_none_or(|since| now.duration_since(since) >= DAY) {
+            self.since = Some(now);
+            self.by_key.clear();
+        }
+        match self.by_key.get(key) {
+            Some(known) => literals.difference(known).copied().collect(),
+            None => literals.clone(),
+        }
+    }
+
+    fn count(&self, key: &str) -> usize {
+        self.by_key.get(key).map_or(0, HashSet::len)
+    }
+
+    fn note(&mut self, key: &str, news: HashSet<[u8; 32]>) {
+        self.by_key.entry(key.to_owned()).or_default().extend(news);
+    }
+}
 
 impl Service {
+    /// Writes down what is encrypted for whom, before it is; errors when it is more than the policy lets a user have in a day.
+    fn grant_literals(
+        &self,
+        table: &Opened,
+        codec: &Codec,
+        at: usize,
+        literals: &[Literal],
+    ) -> Result<(), ClientError> {
+        let (Opened::Sealed(sealed), Some(stored)) = (table, codec.stored().get(at)) else {
+            return Ok(());
+        };
+        if !matches!(stored.form, Form::Det | Form::Ope | Form::Ore) {
+            return Ok(());
+        }
+        let column = table.column_of(&stored.name()).unwrap_or_default().to_owned();
+        let link = stored.link.map(|link| link.to_string());
+        let key = match &link {
+            Some(link) => link.clone(),
+            None => format!("{} {column}", sealed.manifest().table),
+        };
+        let asked: HashSet<[u8; 32]> = literals
+            .iter()
+            .map(|literal| sha256(&literal.encode_to_vec()))
+            .collect();
+        let mut guesses = self.guesses.lock();
+        let news = guesses.news(&key, &asked, Instant::now());
+        if news.is_empty() {
+            return Ok(());
+        }
+        let total = guesses.count(&key).saturating_add(news.len());
+        let most = self.policy_now()?.literals_per_day();
+        if self.user.is_some() && u32::try_from(total).map_or(true, |total| total > most) {
+            return Err(ClientError::TooManyLiterals {
+                user: self.user(),
+                column: format!("{}.{column}", sealed.name()),
+                most,
+            });
+        }
+        let event = Event::granted("encrypt literals")
+            .table(TableUse {
+                name: sealed.name().to_owned(),
+                id: sealed.manifest().table.to_string(),
+                version: sealed.manifest().version,
+                columns: vec![column],
+                ..TableUse::default()
+            })
+            .detail("literals", news.len().to_string())
+            .detail("in all", total.to_string());
+        self.audit_granted(match link {
+            Some(link) => event.detail("link", link),
+            None => event,
+        })?;
+        guesses.note(&key, news);
+        Ok(())
+    }
+
     pub(crate) fn encrypt_literals(&self, request: &EncryptLiterals) -> Result<LiteralsEncrypted, ClientError> {
         let table = self.table(request.handle)?;
         self.may_read(&table, [request.stored.as_str()])?;
         let (codec, at) = table.codec_of(&request.stored)?;
+        self.grant_literals(&table, &codec, at, &request.literals)?;
         let ciphertexts = request
             .literals
             .iter()
@@ -94,5 +195,25 @@ fn length(scalar: &ScalarValue) -> usize {
         ScalarValue::Utf8(Some(text)) => text.len(),
         ScalarValue::Binary(Some(bytes)) => bytes.len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_counts_once_a_day_for_each_key() {
+        let (mut guesses, start) = (Guesses::default(), Instant::now());
+        let some = |bytes: &[u8]| bytes.iter().map(|byte| [*byte; 32]).collect::<HashSet<_>>();
+        let news = guesses.news("k", &some(&[1, 2]), start);
+        assert_eq!(news.len(), 2);
+        guesses.note("k", news);
+        assert_eq!(guesses.news("k", &some(&[2, 3]), start), some(&[3]));
+        assert_eq!(guesses.news("other", &some(&[2, 3]), start).len(), 2);
+        assert_eq!(guesses.count("k"), 2);
+        // Another day.
+        assert_eq!(guesses.news("k", &some(&[2, 3]), start + DAY).len(), 2);
+        assert_eq!(guesses.count("k"), 0);
     }
 }

@@ -59,6 +59,7 @@ pub(crate) fn take(
             partition: foreign.partition,
         });
     }
+    session.opened_host_chosen |= stage.host_chosen;
     let mut sealed = Vec::with_capacity(order.len());
     let mut origins = session.origins_taken(number, execution);
     for result in &order {
@@ -71,7 +72,7 @@ pub(crate) fn take(
         if commit.record.execution != execution {
             return Err(place);
         }
-        origins.trace(session, number, &commit.record)?;
+        origins.trace(session, number, &stage.objects, &commit.record)?;
         sealed.push(Sealed {
             stage: number,
             partition,

@@ -15,7 +15,7 @@ use coffer_proto::{
     plan::{Fragment, Scan, node::Op},
     wire::{FileSlice, RunAtHome},
 };
-use coffer_table::VerifiedManifest;
+use coffer_table::{ChunkPins, VerifiedManifest};
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{
@@ -120,7 +120,7 @@ fn slices(table: &Opened, columns: &[String]) -> Result<Vec<FileSlice>, ClientEr
         let groups = u32::try_from(table.row_groups(file).unwrap_or_default());
         let groups = groups.map_err(|_| ClientError::Malformed("a file too large"))?;
         if groups > 0 {
-            let slice = table.slice(file, 0..groups, columns);
+            let slice = table.slice(file, 0..groups, columns, &ChunkPins::default());
             slices.push(slice.ok_or(ClientError::Malformed("a file's name"))?);
         }
     }

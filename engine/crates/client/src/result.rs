@@ -21,6 +21,7 @@ use crate::{
     ClientError, Service,
     home::{self, Rows},
     opened::{self, Sealed},
+    origins::Origins,
     reads::Reads,
     session::Output,
 };
@@ -33,6 +34,8 @@ pub(crate) struct ResultRows {
     pub(crate) reads: Arc<Reads>,
     /// Bytes that the operators may hold, if there is a bound.
     pub(crate) memory: Option<u64>,
+    /// What they were made from.
+    pub(crate) origins: Origins,
 }
 
 impl Service {
@@ -62,6 +65,10 @@ impl Service {
             &request.results,
             request.partial,
         )?;
+        let mut origins = session.origins_taken(number, request.execution);
+        if request.values {
+            origins.merge(number, &session.origins_here()?)?;
+        }
         drop(session);
         // Everything is opened before a row is given out: a result is whole or an error.
         let opened = sealed
@@ -79,12 +86,14 @@ impl Service {
                     schema,
                     reads: Arc::default(),
                     memory: None,
+                    origins,
                 })
             }
             Some((fragment, input)) => {
                 let opened = Rows {
                     schema,
                     streams: opened,
+                    origins: Origins::default(),
                 };
                 home::run(
                     &fragment,
@@ -93,6 +102,7 @@ impl Service {
                     None,
                     None,
                 )
+                .map(|rows| ResultRows { origins, ..rows })
             }
         }
     }

@@ -46,7 +46,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array};
-    use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
+    use coffer_keys::{Home, Keyring, Passphrase, Vault};
     use coffer_schemes::{AsheSum, FileIds};
     use coffer_table::{Form, NewColumns, StoredColumn, TableWrite, WriteOptions, parse_ddl};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -64,7 +64,7 @@ mod tests {
         let home = Home::at(root.join("home"));
         home.create().unwrap();
         let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = Policy::parse(POLICY, &home.policy()).unwrap();
+        let policy = coffer_table::policy::replace(&home, vault.keyring(), POLICY).unwrap();
         let new = NewColumns {
             columns: parse_ddl("a INT, d DECIMAL(9,2)").unwrap(),
             ..NewColumns::default()

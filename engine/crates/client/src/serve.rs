@@ -19,7 +19,7 @@ use coffer_keys::{Home, Passphrase};
 use coffer_proto::wire::{ClientMessage, Hello};
 use parking_lot::Mutex;
 
-use crate::{ClientError, Service, access::Peer};
+use crate::{ClientError, Service, access::Peer, literals::Guesses};
 
 /// How long an application's state outlives its last connection: a driver keeps some as long as it runs.
 const IDLE: Duration = Duration::from_secs(60);
@@ -37,6 +37,8 @@ pub struct KeyService {
     applications: Mutex<HashMap<Place, Held>>,
     /// Connections by account.
     guests: Mutex<HashMap<u32, usize>>,
+    /// What each user had encrypted.
+    guesses: Mutex<HashMap<String, Arc<Mutex<Guesses>>>>,
     /// By account; one person may have many (subordinate ones).
     refusals: Mutex<Seldom<u32>>,
 }
@@ -94,13 +96,14 @@ impl KeyService {
     /// Opens home, policy and keyring. A policy without users has nobody to serve.
     pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let front = Service::open(home, passphrase)?;
-        if front.policy.users().next().is_none() {
+        if front.policy_now()?.users().next().is_none() {
             return Err(ClientError::NoUsers);
         }
         Ok(Self {
             front,
             applications: Mutex::default(),
             guests: Mutex::default(),
+            guesses: Mutex::default(),
             refusals: Mutex::default(),
         })
     }
@@ -156,7 +159,8 @@ impl KeyService {
             if others.count() >= APPLICATIONS {
                 return Err(ClientError::TooManyApplications(APPLICATIONS));
             }
-            let service = keys.front.fork(&place.user, guest.peer.clone());
+            let guesses = Arc::clone(keys.guesses.lock().entry(place.user.clone()).or_default());
+            let service = keys.front.fork(&place.user, guest.peer.clone(), guesses);
             let held = Held {
                 service: Arc::new(service.map_err(ClientError::without_policy)?),
                 connections: 0,
@@ -213,8 +217,8 @@ mod tests {
         let home = Home::at(folder.path().join("home"));
         home.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
-        Keyring::create(&home.keyring(), &passphrase).unwrap();
-        std::fs::write(home.policy(), policy).unwrap();
+        let keyring = Keyring::create(&home.keyring(), &passphrase).unwrap();
+        coffer_table::policy::replace(&home, &keyring, policy).unwrap();
         let keys = KeyService::open(home, &passphrase).unwrap();
         (folder, Arc::new(keys))
     }
@@ -309,7 +313,7 @@ mod tests {
             ("account = 4000000001", ""),
         ] {
             let policy = POLICY.replacen("account = 4000000001", account, 1);
-            std::fs::write(keys.front.home.policy(), policy).unwrap();
+            coffer_table::policy::replace(&keys.front.home, keys.front.vault.keyring(), &policy).unwrap();
             assert_eq!(code(attached.service.rights()), want, "{account}");
         }
     }

@@ -1,8 +1,9 @@
 //! The client engine's state, and which request goes where.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use coffer_attest::Verifiers;
@@ -11,7 +12,7 @@ use coffer_engine::{
     task::sha256,
     wire::{Message, PROTOCOL, put_message},
 };
-use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, Policy, TableId, Vault};
+use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, TableId, Vault};
 use coffer_proto::{
     padded,
     plan::Fragment,
@@ -21,7 +22,7 @@ use coffer_proto::{
         TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
     },
 };
-use coffer_sealing::{ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object};
+use coffer_sealing::{ObjectKind, Partition, SessionId, SessionIssuer, StageId, identity, open_message, seal_object};
 use coffer_table::{Lease, TableWrite};
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -29,21 +30,19 @@ use prost::Message as _;
 use crate::{
     ClientError, access,
     admit::{Drawn, Engine},
+    follow::{Followed, Reasons, Revoked},
+    literals::Guesses,
     result::ResultRows,
-    session::{Object, Session, Shared},
+    session::{self, Object, Session, Shared},
+    settings::Known,
     spills::Spills,
     tables::Opened,
 };
-
-/// Ended sessions that descriptors go on naming; engines that miss them have leases.
-const ENDED_NAMED: usize = 64;
 
 /// The client engine. One home, one application.
 pub struct Service {
     pub(crate) home: Home,
     pub(crate) vault: Arc<Vault>,
-    /// As it was at start: what it says of evidence and deploy mode does not change under a running application.
-    pub(crate) policy: Policy,
     /// Of TEEs' evidence.
     pub(crate) verifiers: Verifiers,
     /// The user of the policy that it works for; none: the owner.
@@ -51,10 +50,18 @@ pub struct Service {
     /// The account that this user is, in a key service.
     pub(crate) peer: Option<access::Peer>,
     pub(crate) read: Mutex<access::Read>,
+    /// Secrets of Coffer's that no setting may hold.
+    pub(crate) known: Arc<Mutex<Known>>,
+    /// What the user had encrypted, in whatever application.
+    pub(crate) guesses: Arc<Mutex<Guesses>>,
+    /// The policy whose changes were last acted upon.
+    pub(crate) followed: Mutex<Followed>,
     /// Whose process or connection it is.
     pub(crate) account: Who,
     pub(crate) spills: Arc<Spills>,
     pub(crate) audit: AuditLog,
+    /// How long engines keep a session without a word from here.
+    lease: Duration,
     pub(crate) inner: Mutex<Inner>,
 }
 
@@ -63,17 +70,63 @@ pub(crate) struct Inner {
     pub(crate) application: Option<String>,
     /// Engines are host engines: they get session keys, and nothing else.
     pub(crate) hosts: bool,
+    /// The driver runs where the cluster does.
+    pub(crate) cluster: bool,
     pub(crate) challenges: Challenges,
     pub(crate) drawn: Drawn,
     pub(crate) engines: HashMap<String, Engine>,
     sessions: HashMap<SessionId, Shared>,
-    pub(crate) ended: VecDeque<SessionId>,
+    /// Who numbers them; drawn with the first.
+    issuer: Option<SessionIssuer>,
+    /// The number of the next one.
+    next_session: u64,
+    /// The numbers of those that live: all others below the next one have ended.
+    live: BTreeSet<u64>,
+    reasons: Reasons,
     pub(crate) tables: Vec<Arc<Opened>>,
     /// While this process lives, files of the versions it opened are not cleaned away.
     pub(crate) leases: HashMap<TableId, Lease>,
     /// Begun and not over, by number.
     pub(crate) writes: HashMap<u32, Arc<TableWrite>>,
     pub(crate) last_write: u32,
+}
+
+impl Inner {
+    /// The id of a session that begins now. From here on it lives, for whatever descriptor is sealed.
+    fn number_session(&mut self) -> Result<SessionId, ClientError> {
+        let issuer = match self.issuer {
+            Some(issuer) => issuer,
+            None => *self.issuer.insert(SessionIssuer::draw()?),
+        };
+        let number = self.next_session;
+        self.next_session = number.saturating_add(1);
+        self.live.insert(number);
+        Ok(issuer.session(number))
+    }
+
+    pub(crate) fn sessions(&self) -> Vec<(SessionId, Shared)> {
+        let sessions = self.sessions.iter();
+        sessions.map(|(id, session)| (*id, Arc::clone(session))).collect()
+    }
+
+    /// Ends a session; whether there was one.
+    fn end(&mut self, id: SessionId) -> bool {
+        if self.sessions.remove(&id).is_none() {
+            return false;
+        }
+        for engine in self.engines.values_mut() {
+            engine.forget(id);
+        }
+        self.live.remove(&id.number());
+        true
+    }
+
+    /// Ends a session before its query has ended.
+    pub(crate) fn revoke(&mut self, id: SessionId, why: Revoked) {
+        if self.end(id) {
+            self.reasons.note(id, why);
+        }
+    }
 }
 
 /// What goes back.
@@ -98,32 +151,46 @@ impl Reply {
 impl Service {
     /// Opens home, policy and keyring.
     pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
-        let policy = Policy::load(&home.policy())?;
         let keyring = Keyring::open(&home.keyring(), passphrase)?;
+        let policy = access::signed(coffer_table::policy::open(&home, &keyring))?;
         let audit = AuditLog::of(&home, &keyring);
         let masters = coffer_masters::of(&policy);
-        Ok(Self {
+        let mut known = Known::none()?;
+        known.note("the keyring's passphrase", passphrase.expose());
+        let service = Self {
             home,
             vault: Arc::new(Vault::new(keyring, masters)),
-            policy,
+            followed: Mutex::new(Followed::of(&policy)),
             verifiers: Verifiers::beside_this_program(),
             user: None,
             peer: None,
             read: Mutex::default(),
+            guesses: Arc::default(),
             account: Who::owner(),
             spills: Arc::default(),
             audit,
+            lease: session::LEASE,
+            known: Arc::new(Mutex::new(known)),
             inner: Mutex::new(Inner::default()),
-        })
+        };
+        service.note_masters(&policy);
+        Ok(service)
     }
 
     /// A state of its own for an application of a user, over the same keyring and masters.
-    pub(crate) fn fork(&self, user: &str, peer: access::Peer) -> Result<Self, ClientError> {
+    pub(crate) fn fork(
+        &self,
+        user: &str,
+        peer: access::Peer,
+        guesses: Arc<Mutex<Guesses>>,
+    ) -> Result<Self, ClientError> {
         Ok(Self {
             home: self.home.clone(),
             vault: Arc::clone(&self.vault),
-            policy: self.policy_now()?.as_ref().clone(),
+            followed: Mutex::new(Followed::of(&*self.policy_now()?)),
             user: Some(user.to_owned()),
+            known: Arc::clone(&self.known),
+            guesses,
             read: Mutex::default(),
             account: Who {
                 uid: peer.uid,
@@ -133,8 +200,15 @@ impl Service {
             spills: Arc::clone(&self.spills),
             audit: AuditLog::of(&self.home, self.vault.keyring()),
             verifiers: Verifiers::beside_this_program(),
+            lease: self.lease,
             inner: Mutex::new(Inner::default()),
         })
+    }
+
+    /// Has engines drop what they hear nothing of for so long, in place of an hour.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
     }
 
     /// Removes what the work of this process left on the disk: it ends now, maybe in the middle of a query.
@@ -156,6 +230,9 @@ impl Service {
     }
 
     fn answer(&self, kind: ClientMessage, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+        if *greeted || kind == ClientMessage::Hello {
+            self.follow_for(kind)?;
+        }
         if kind == ClientMessage::Hello {
             let welcome = self.hello(&decode(message, "HELLO")?)?;
             *greeted = true;
@@ -253,6 +330,10 @@ impl Service {
                 ClientMessage::ReadChecked,
                 &self.check_read(&decode(message, "CHECK_READ")?)?,
             ),
+            ClientMessage::CheckSettings => reply(
+                ClientMessage::SettingsChecked,
+                &self.check_settings(&decode(message, "CHECK_SETTINGS")?)?,
+            ),
             ClientMessage::EndSession => reply(
                 ClientMessage::SessionEnded,
                 &self.end_session(&decode(message, "END_SESSION")?)?,
@@ -265,10 +346,11 @@ impl Service {
         if hello.protocol != PROTOCOL {
             return Err(ClientError::Version(hello.protocol));
         }
-        if hello.cluster_deploy_mode && !self.policy.trusts_cluster_deploy_mode() {
+        let policy = self.policy_now()?;
+        if hello.cluster_deploy_mode && !policy.trusts_cluster_deploy_mode() {
             return Err(ClientError::ClusterDeployMode);
         }
-        if hello.host_engines && !self.policy.accepts_host_results() {
+        if hello.host_engines && !policy.accepts_host_results() {
             return Err(ClientError::Evidence(EvidenceError::HostNotAccepted));
         }
         let mut inner = self.inner.lock();
@@ -276,52 +358,58 @@ impl Service {
             inner.application = Some(hello.application.clone());
             inner.hosts = hello.host_engines;
         }
+        inner.cluster |= hello.cluster_deploy_mode;
         if inner.application.as_ref() != Some(&hello.application) || inner.hosts != hello.host_engines {
             return Err(ClientError::OtherApplication);
         }
         Ok(Welcome {
             owner_key: self.vault.keyring().owner_public().as_bytes().to_vec().into(),
             engine_version: coffer_keys::evidence::VERSION.to_owned(),
-            evidence_kinds: self
-                .policy
-                .accepted_evidence()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            evidence_kinds: policy.accepted_evidence().iter().map(ToString::to_string).collect(),
+            renew_evidence_after_seconds: policy.attestation().renew_evidence_after_seconds.get(),
         })
     }
 
     fn new_session(&self, query: &str) -> Result<coffer_proto::wire::Session, ClientError> {
-        let id = SessionId::draw()?;
-        let session = Session::draw(id, self.query(id, query)?)?;
-        self.inner.lock().sessions.insert(id, Arc::new(Mutex::new(session)));
+        let id = self.inner.lock().number_session()?;
+        let made = self
+            .query(id, query)
+            .and_then(|query| Session::draw(id, query, self.lease));
+        let mut inner = self.inner.lock();
+        match made {
+            Ok(session) => inner.sessions.insert(id, Arc::new(Mutex::new(session))),
+            Err(error) => {
+                inner.live.remove(&id.number());
+                return Err(error);
+            }
+        };
         Ok(coffer_proto::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })
     }
 
+    /// What descriptors say of the sessions of this client engine: the number of the next one, and which of those before it live.
+    pub(crate) fn horizon(&self) -> (u64, Vec<u64>) {
+        let inner = self.inner.lock();
+        (inner.next_session, inner.live.iter().copied().collect())
+    }
+
     pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
         let id = SessionId::from_slice(id).map_err(|_| ClientError::SessionUnknown)?;
-        self.inner
-            .lock()
-            .sessions
-            .get(&id)
-            .map(Arc::clone)
-            .ok_or(ClientError::SessionUnknown)
+        let inner = self.inner.lock();
+        let held = inner.sessions.get(&id).map(Arc::clone);
+        held.ok_or_else(|| match inner.reasons.of(id) {
+            Some(why) => ClientError::Revoked(why),
+            None => ClientError::SessionUnknown,
+        })
     }
 
     fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
         let id = SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
         let mut inner = self.inner.lock();
-        if inner.sessions.remove(&id).is_none() {
+        // One that was ended from here is ended.
+        if !inner.end(id) && inner.reasons.of(id).is_none() {
             return Err(ClientError::SessionUnknown);
-        }
-        for engine in inner.engines.values_mut() {
-            engine.forget(id);
-        }
-        inner.ended.push_back(id);
-        while inner.ended.len() > ENDED_NAMED {
-            inner.ended.pop_front();
         }
         Ok(SessionEnded {})
     }
@@ -345,6 +433,7 @@ impl Service {
             })),
         });
         let object = Object {
+            origins: session.origins_here()?,
             digest: sha256(&plain),
             sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,
         };

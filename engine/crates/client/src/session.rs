@@ -3,17 +3,19 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use coffer_audit::Query;
 use coffer_keys::{KekSet, ReleasePayload};
 use coffer_proto::plan::Schema;
 use coffer_sealing::{AttemptId, SessionId, SessionKey};
+use coffer_table::ChunkPins;
 
 use crate::{ClientError, audit::Uses, home::Rows, origins::Origins, repeatable::Repeatable};
 
-/// How long an engine keeps a session that it hears nothing of.
-const LEASE_SECONDS: u32 = 3600;
+/// How long an engine keeps a session without the trusted site's word, if nobody sets it.
+pub(crate) const LEASE: Duration = Duration::from_secs(3600);
 
 /// What a stage writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub(crate) struct Stage {
     pub(crate) schema: Schema,
     pub(crate) partitions: u32,
     pub(crate) repeatable: Repeatable,
+    /// Bounds and values that its tasks are given.
+    pub(crate) objects: Vec<u32>,
+    /// Whether bytes reach it that the host may have chosen: from an unverified input, over whatever stages.
+    pub(crate) host_chosen: bool,
 }
 
 /// The outputs of a shuffle or broadcast that count.
@@ -55,6 +61,8 @@ pub(crate) struct Accepted {
 
 /// A bounds or value object.
 pub(crate) struct Object {
+    /// Of the rows that a value was computed from.
+    pub(crate) origins: Origins,
     pub(crate) digest: [u8; 32],
     pub(crate) sealed: Vec<u8>,
 }
@@ -83,11 +91,18 @@ pub(crate) struct Session {
     /// Rows that wait here for the part of the plan that runs at home, by number from 1.
     pub(crate) kept: HashMap<u32, Rows>,
     last_kept: u32,
+    /// What of unverified inputs the query has read, as it was then.
+    pub(crate) chunks: ChunkPins,
+    /// Whether something was opened that the host may have chosen. From then on the driver may put it into any stage: as the value of a
+    /// subquery, as a bound, as a literal.
+    pub(crate) opened_host_chosen: bool,
+    begun: Instant,
+    lease: Duration,
 }
 
 impl Session {
     /// With a new key.
-    pub(crate) fn draw(id: SessionId, query: Query) -> Result<Self, ClientError> {
+    pub(crate) fn draw(id: SessionId, query: Query, lease: Duration) -> Result<Self, ClientError> {
         Ok(Self {
             id,
             key: SessionKey::generate()?,
@@ -104,7 +119,16 @@ impl Session {
             taken: HashMap::new(),
             kept: HashMap::new(),
             last_kept: 0,
+            chunks: ChunkPins::default(),
+            opened_host_chosen: false,
+            begun: Instant::now(),
+            lease,
         })
+    }
+
+    /// How old it is: what engines count its lease by.
+    pub(crate) fn age_millis(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Adds KEKs that the query needs from now on.
@@ -119,13 +143,15 @@ impl Session {
         self.generation
     }
 
-    /// All keys of the session, for one engine.
-    pub(crate) fn payload(&self) -> ReleasePayload {
+    /// All keys of the session, for an engine that was admitted so long ago.
+    pub(crate) fn payload(&self, admitted: Duration) -> ReleasePayload {
         ReleasePayload {
             session: self.id,
             session_key: self.key.clone(),
             keks: self.keks.clone(),
-            lease_seconds: LEASE_SECONDS,
+            lease_seconds: u32::try_from(self.lease.as_secs()).unwrap_or(u32::MAX),
+            engine_age_millis: u64::try_from(admitted.as_millis()).unwrap_or(u64::MAX),
+            session_age_millis: self.age_millis(),
         }
     }
 
@@ -170,6 +196,19 @@ impl Session {
     /// What the partitions taken so far were made from.
     pub(crate) fn origins_taken(&self, stage: u32, execution: u64) -> Origins {
         self.taken_origins.get(&(stage, execution)).cloned().unwrap_or_default()
+    }
+
+    /// What the rows of all results that came here were made from. The driver computes values from such rows; which ones it took is not
+    /// asked, so a value has the origins of all that it may have been computed from.
+    pub(crate) fn origins_here(&self) -> Result<Origins, ClientError> {
+        let mut all = Origins::default();
+        for ((stage, execution), origins) in &self.taken_origins {
+            let held = self.stages.get(&(*stage, *execution));
+            if held.is_some_and(|held| held.output == Output::Result) {
+                all.merge(*stage, origins)?;
+            }
+        }
+        Ok(all)
     }
 
     /// Marks partitions as taken; each is once. `origins` are those of all taken so far, these included.

@@ -15,7 +15,7 @@ use coffer_proto::{
     },
 };
 use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
-use coffer_table::TableWrite;
+use coffer_table::{ChunkPins, TableWrite};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::Literal;
 use prost::Message;
@@ -70,8 +70,10 @@ impl Service {
         }
         check_producers(&session, request, &leaves)?;
         check_coverage(request, &sources)?;
+        self.pin_unverified(&mut session, request, &sources)?;
         let pins = pins(&session, request)?;
         let repeatable = repeatable(&session, request, &fragment);
+        let host_chosen = host_chosen(&session, request, &sources);
         let write_task = match &write {
             Some(write) => Some(write_task(stage, &fragment, write)?),
             None => None,
@@ -86,6 +88,8 @@ impl Service {
                 schema: fragment.output.clone().unwrap_or_default(),
                 partitions,
                 repeatable,
+                objects: request.objects.clone(),
+                host_chosen,
             },
         )?;
         let mut keks: BTreeSet<KekId> = BTreeSet::new();
@@ -103,6 +107,7 @@ impl Service {
             keks.extend(writes::kek_ids(write));
         }
         let fragment = padded_bytes(request.fragment.to_vec());
+        let (next_session, live_sessions) = self.horizon();
         let template = TaskDescriptor {
             session: session.id.as_bytes().to_vec().into(),
             execution: request.execution,
@@ -110,13 +115,10 @@ impl Service {
             partitions,
             fragment_sha256: sha256(&fragment).to_vec().into(),
             objects: pins,
-            ended_sessions: self
-                .inner
-                .lock()
-                .ended
-                .iter()
-                .map(|id| id.as_bytes().to_vec().into())
-                .collect(),
+            next_session,
+            live_sessions,
+            session_age_millis: session.age_millis(),
+            host_chosen,
             keks: keks.iter().map(ToString::to_string).collect(),
             write: write_task,
             ..TaskDescriptor::default()
@@ -127,7 +129,7 @@ impl Service {
             .iter()
             .zip(0u32..)
             .map(|(task, partition)| {
-                let descriptor = descriptor(request, &sources, task, partition, &epochs, &template)?;
+                let descriptor = descriptor(request, &sources, &session.chunks, task, partition, &epochs, &template)?;
                 let execution = ExecutionId(request.execution);
                 let identity = identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
                 let sealed = seal_message(&session.key, &identity, &padded(&descriptor))?;
@@ -142,6 +144,38 @@ impl Service {
             releases: self.releases(&mut session)?,
             indeterminate: repeatable == Repeatable::Not,
         })
+    }
+
+    /// Pins what the query reads of unverified inputs, before a task of it can have run over any of them: with the first stage that reads one,
+    /// also what the plugin says that later stages will read. What was pinned stays so.
+    fn pin_unverified(
+        &self,
+        session: &mut Session,
+        request: &SealStage,
+        sources: &HashMap<u32, Source>,
+    ) -> Result<(), ClientError> {
+        let own = sources
+            .values()
+            .map(|source| (&source.table, source.columns.as_slice()));
+        let mut all: Vec<(std::sync::Arc<Opened>, Vec<String>)> = own
+            .map(|(table, columns)| (std::sync::Arc::clone(table), columns.to_vec()))
+            .collect();
+        if all.iter().any(|(table, _)| table.is_unverified()) {
+            for later in &request.unverified {
+                all.push((self.table(later.handle)?, later.columns.clone()));
+            }
+        }
+        let (began, mut bytes) = (std::time::Instant::now(), 0_u64);
+        for (table, columns) in &all {
+            if let Opened::Plain(plain) = table.as_ref() {
+                bytes = bytes.saturating_add(session.chunks.pin(plain, columns)?);
+            }
+        }
+        if bytes > 0 {
+            let millis = began.elapsed().as_millis();
+            tracing::info!(bytes, millis, "unverified inputs were read to be pinned");
+        }
+        Ok(())
     }
 
     fn sources(&self, request: &SealStage, leaves: &Leaves) -> Result<HashMap<u32, Source>, ClientError> {
@@ -269,9 +303,11 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
     Ok(())
 }
 
-/// The streams of an exchange outlive its execution, so the execution is no part of what makes such a stage the same.
+/// The streams of an exchange outlive its execution, so the execution is no part of what makes such a stage the same. Nor is what other stages
+/// of the query read.
 fn digest_of(request: &SealStage, output: Output) -> [u8; 32] {
     let mut request = request.clone();
+    request.unverified.clear();
     if output.is_exchange() {
         request.execution = 0;
     }
@@ -366,6 +402,15 @@ fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> R
     Ok(())
 }
 
+/// Whether bytes that the host may have chosen reach the stage: from its scans, from the stages that it reads, or by way of the driver.
+/// That the rows themselves are sealed ones is no matter: which of them meet in a frame may have been chosen too.
+fn host_chosen(session: &Session, request: &SealStage, sources: &HashMap<u32, Source>) -> bool {
+    let mut producers = request.inputs.iter().map(|input| input.producer_stage);
+    session.opened_host_chosen
+        || sources.values().any(|source| source.table.is_unverified())
+        || producers.any(|stage| session.exchange(stage).is_some_and(|(held, _)| held.host_chosen))
+}
+
 fn repeatable(session: &Session, request: &SealStage, fragment: &Fragment) -> Repeatable {
     let producers: HashMap<u32, Repeatable> = request
         .inputs
@@ -426,6 +471,7 @@ fn objects(session: &Session, request: &SealStage) -> Result<Vec<bytes::Bytes>, 
 fn descriptor(
     request: &SealStage,
     sources: &HashMap<u32, Source>,
+    chunks: &ChunkPins,
     task: &TaskSpec,
     partition: u32,
     epochs: &BTreeMap<u32, u32>,
@@ -441,10 +487,13 @@ fn descriptor(
             .get(&slice.scan_id)
             .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;
         let groups = slice.first_row_group..slice.end_row_group;
-        let read = source.table.slice(slice.file, groups, &source.columns).ok_or(wrong(
-            request.stage,
-            "a file that the table does not have, or whose name is no text",
-        ))?;
+        let read = source
+            .table
+            .slice(slice.file, groups, &source.columns, chunks)
+            .ok_or(wrong(
+                request.stage,
+                "a file that the table does not have, or whose name is no text",
+            ))?;
         scans.entry(slice.scan_id).or_default().push(read);
     }
     let inputs = task

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{KekSet, Policy, TableId};
+use coffer_keys::{KekSet, Policy, TableId, location::local};
 use coffer_proto::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
@@ -16,8 +16,8 @@ use coffer_proto::{
     },
 };
 use coffer_table::{
-    AdoptedKey, Column, Digest, Error as TableError, FilePin, Lease, Manifest, PlainTable, RowGroupPin, SparkType,
-    Target, Use, VerifiedManifest, is_absent, is_unknown, open_table,
+    AdoptedKey, ChunkPins, Column, Digest, Error as TableError, FilePin, Lease, Manifest, PlainFile, PlainTable,
+    Register, RowGroupPin, SparkType, Target, Use, VerifiedManifest, is_absent, is_unknown, open_table,
 };
 
 use crate::{ClientError, Service};
@@ -69,6 +69,11 @@ impl Opened {
         }
     }
 
+    /// Whether the host may have chosen what is in it.
+    pub(crate) fn is_unverified(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
     /// How many files there are.
     pub(crate) fn files(&self) -> u32 {
         let files = match self {
@@ -88,8 +93,14 @@ impl Opened {
     }
 
     /// Row groups of a file, as engines are told of them to read these columns; none if there is no such file, or its path is no
-    /// text.
-    pub(crate) fn slice(&self, file: u32, groups: Range<u32>, columns: &[String]) -> Option<FileSlice> {
+    /// text, or a column of an unverified input is not pinned.
+    pub(crate) fn slice(
+        &self,
+        file: u32,
+        groups: Range<u32>,
+        columns: &[String],
+        chunks: &ChunkPins,
+    ) -> Option<FileSlice> {
         let file = usize::try_from(file).ok()?;
         let (first_row_group, end_row_group) = (groups.start, groups.end);
         match self {
@@ -122,6 +133,7 @@ impl Opened {
                     first_row_group,
                     end_row_group,
                     plain: true,
+                    clear_columns: plain_columns(table, file, &groups, columns, chunks)?,
                     ..FileSlice::default()
                 })
             }
@@ -180,6 +192,25 @@ fn clear_columns(
         .collect()
 }
 
+/// The columns, with the digests of their chunks as the query first read them.
+fn plain_columns(
+    table: &PlainTable,
+    file: &PlainFile,
+    groups: &Range<u32>,
+    columns: &[String],
+    pins: &ChunkPins,
+) -> Option<Vec<ClearColumn>> {
+    let groups = usize::try_from(groups.start).ok()?..usize::try_from(groups.end).ok()?;
+    let pinned = |name: &String| {
+        let chunks = pins.of(table, file, groups.clone(), name)?;
+        Some(ClearColumn {
+            name: name.clone(),
+            chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec().into()).collect(),
+        })
+    };
+    columns.iter().map(pinned).collect()
+}
+
 impl Service {
     pub(crate) fn open_table(&self, request: &OpenTable) -> Result<TableInfo, ClientError> {
         // The tables' part of the policy may grow while an application runs.
@@ -187,10 +218,9 @@ impl Service {
         if !request.plain_files.is_empty() {
             return self.open_plain(&policy, &request.plain_files);
         }
-        let target = if request.name.is_empty() {
-            Target::path(&request.path)
-        } else {
-            Target::Name(request.name.clone())
+        let target = match request.path.is_empty() {
+            false => Target::Path(local(&request.path)?.into()),
+            true => Target::Name(request.name.clone()),
         };
         if let (true, Target::Path(folder)) = (request.if_there, &target)
             && self.is_absent(&policy, folder)?
@@ -199,6 +229,7 @@ impl Service {
         }
         let table = open_table(&self.home, &self.vault, &policy, &target);
         let table = table.map_err(|error| self.of_stranger(error, &target))?;
+        self.asked_for(request, &table)?;
         self.lease(table.manifest().table)?;
         let mut info = describe(&table)?;
         let table = Opened::Sealed(Box::new(table));
@@ -220,7 +251,10 @@ impl Service {
     fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
         let of_path = matches!(
             error,
-            TableError::Io { .. } | TableError::NotATable(_) | TableError::ForeignTable { .. }
+            TableError::Io { .. }
+                | TableError::NotATable(_)
+                | TableError::ForeignTable { .. }
+                | TableError::PathNotRecorded { .. }
         );
         if self.user.is_none() || !of_path {
             return error.into();
@@ -228,7 +262,39 @@ impl Service {
         tracing::info!(%error, "a user's table was not opened");
         match target {
             Target::Path(path) => TableError::NotATable(path.clone()).into(),
-            Target::Name(name) => TableError::UnknownTable(name.clone()).into(),
+            Target::Name(name) | Target::Typed(name) => TableError::UnknownTable(name.clone()).into(),
+        }
+    }
+
+    /// Where the asker says which table it must be at a path, that it is.
+    fn asked_for(&self, request: &OpenTable, table: &VerifiedManifest) -> Result<(), ClientError> {
+        let id = table.manifest().table;
+        if !request.table_id.is_empty() && request.table_id != id.to_string() {
+            return Err(ClientError::OtherTable {
+                path: request.path.clone(),
+                want: request.table_id.clone(),
+                got: id.to_string(),
+            });
+        }
+        if request.path.is_empty() || request.name.is_empty() {
+            return Ok(());
+        }
+        self.called(&request.name, &request.path, id)
+    }
+
+    /// A catalog's name for a path may be any but another table's. Catalogs do not tell upper from lower case.
+    pub(crate) fn called(&self, name: &str, path: &str, id: TableId) -> Result<(), ClientError> {
+        let tables = Register::of(&self.home, self.vault.keyring()).tables()?;
+        let mut others = tables
+            .iter()
+            .filter(|other| other.name.to_lowercase() == name.to_lowercase());
+        match others.find(|other| other.id != id) {
+            Some(other) => Err(ClientError::OtherTable {
+                path: path.to_owned(),
+                want: format!("`{}`", other.name),
+                got: id.to_string(),
+            }),
+            None => Ok(()),
         }
     }
 
@@ -245,6 +311,7 @@ impl Service {
     fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
         let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
         for file in files {
+            let file = local(file)?;
             let path = match (std::fs::canonicalize(file), &self.user) {
                 (Ok(path), _) => path,
                 (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
@@ -357,6 +424,7 @@ fn describe_plain(table: &PlainTable) -> TableInfo {
         name: name.clone(),
         r#type: Some(data_type(*kind)),
         nullable: *nullable,
+        ..Field::default()
     });
     TableInfo {
         table_id: format!("{:?}", table.digest()),
@@ -387,10 +455,29 @@ pub(crate) fn field(column: &Column) -> Field {
         name: column.name.clone(),
         r#type: Some(data_type(column.kind)),
         nullable: column.nullable,
+        declared: declared(column.kind),
     }
 }
 
-/// A column's type in the contract's terms.
+/// CHAR(n) or VARCHAR(n), whose values are strings; else nothing.
+pub(crate) fn declared(kind: SparkType) -> String {
+    match kind == kind.of_values() {
+        true => String::new(),
+        false => kind.to_string(),
+    }
+}
+
+/// A column's type as it was declared; none for one that no column has.
+pub(crate) fn declared_type(found: &DataType, declared: &str) -> Option<SparkType> {
+    let values = spark_type(found)?;
+    if declared.is_empty() {
+        return Some(values);
+    }
+    let kind = declared.parse::<SparkType>().ok()?;
+    (kind.is_text() && kind.of_values() == values).then_some(kind)
+}
+
+/// The type of a column's values in the contract's terms.
 pub(crate) fn data_type(kind: SparkType) -> DataType {
     let (id, precision, scale) = match kind {
         SparkType::Boolean => (TypeId::Boolean, 0, 0),
@@ -401,7 +488,7 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         SparkType::Float => (TypeId::Float, 0, 0),
         SparkType::Double => (TypeId::Double, 0, 0),
         SparkType::Decimal { precision, scale } => (TypeId::Decimal, precision, scale),
-        SparkType::String => (TypeId::String, 0, 0),
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => (TypeId::String, 0, 0),
         SparkType::Binary => (TypeId::Binary, 0, 0),
         SparkType::Date => (TypeId::Date, 0, 0),
         SparkType::Timestamp => (TypeId::Timestamp, 0, 0),

@@ -4,10 +4,14 @@
 //! commit records of its own stage enter a manifest, one attempt of each task; whatever else lies in the folder counts for
 //! nothing.
 
-use std::{collections::HashSet, fs, path::Path, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{KekId, Policy, TableId};
+use coffer_keys::{KekId, Policy, TableId, location::local};
 use coffer_proto::{
     plan::Schema,
     wire::{
@@ -16,15 +20,16 @@ use coffer_proto::{
     },
 };
 use coffer_table::{
-    Change, Digest, Error as TableError, FilePin, NewColumns, Register, RowGroupPin, TableWrite, Target,
-    VerifiedManifest, clean, open_table,
+    Change, Digest, Error as TableError, FilePin, NewColumns, Register, RowGroupPin, TableRecord, TableWrite, Target,
+    VerifiedManifest, clean, open_table, policy, spelling,
 };
 
 use crate::{
     ClientError, Service,
+    access::signed,
     commits::Commit,
     session::{Output, Session},
-    tables::{Opened, data_type, field, spark_type},
+    tables::{Opened, data_type, declared, declared_type, field},
 };
 
 /// Rows of a row group at most.
@@ -47,12 +52,15 @@ impl Service {
         let policy = self.policy_now()?;
         let write = match request.mode() {
             Mode::Create => self.create(&policy, request)?,
-            Mode::Replace if self.is_absent(&policy, &folder(request))? => self.create(&policy, request)?,
+            Mode::Replace if self.is_absent(&policy, &folder(request)?)? => self.create(&policy, request)?,
             Mode::Replace => {
-                let target = Target::Path(folder(request));
+                let target = Target::Path(folder(request)?);
                 let parent = open_table(&self.home, &self.vault, &policy, &target)?;
                 let new = new_columns(request)?;
                 self.may_write(parent.name(), names(&new))?;
+                if !request.name.is_empty() {
+                    self.called(&request.name, &request.path, parent.manifest().table)?;
+                }
                 let change = Change::Replace(new);
                 TableWrite::next(&self.home, &self.vault, &policy, &parent, change)?
             }
@@ -102,7 +110,7 @@ impl Service {
     }
 
     fn create(&self, policy: &Policy, request: &BeginWrite) -> Result<TableWrite, ClientError> {
-        let folder = folder(request);
+        let folder = folder(request)?;
         let name = match request.name.as_str() {
             "" => folder.file_name().and_then(|name| name.to_str()).unwrap_or_default(),
             name => name,
@@ -110,10 +118,47 @@ impl Service {
         let new = new_columns(request)?;
         // Before anything of the table is made.
         self.may_write(name, names(&new))?;
+        self.may_make(policy, name, &folder)?;
         if new.is_host_readable(policy, name) {
             return Err(ClientError::HostReadable(name.to_owned()));
         }
-        Ok(TableWrite::create(&self.home, &self.vault, policy, name, &folder, new)?)
+        let write = TableWrite::create(&self.home, &self.vault, policy, name, &folder, new)?;
+        // Who owns a folder on the way may have changed where it leads since it was looked at.
+        if let Err(error) = self
+            .may_make(policy, name, &folder)
+            .and_then(|()| self.may_be(policy, name, &write.real_folder()?))
+        {
+            let _ = write.abandon();
+            return Err(error);
+        }
+        Ok(write)
+    }
+
+    /// Errors unless the user may have a table made at a folder: what is made there, this process makes, and it may make folders where
+    /// the user's account may not.
+    fn may_make(&self, policy: &Policy, name: &str, folder: &Path) -> Result<(), ClientError> {
+        // Where a path leads that cannot be followed, a user is not told.
+        match policy.may_make(&self.rights()?, name, folder) {
+            Ok(true) => Ok(()),
+            _ => Err(ClientError::DeniedFolder {
+                user: self.user(),
+                path: folder.to_owned(),
+            }),
+        }
+    }
+
+    /// The same of a folder as it was found to be.
+    fn may_be(&self, policy: &Policy, name: &str, real: &Path) -> Result<(), ClientError> {
+        let rights = self.rights()?;
+        let is = |root: &Path| std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
+        let named = policy.table(name).ok().and_then(|table| table.path());
+        if rights.is_owner() || rights.write_roots().any(is) || named.is_some_and(is) {
+            return Ok(());
+        }
+        Err(ClientError::DeniedFolder {
+            user: self.user(),
+            path: real.to_owned(),
+        })
     }
 
     /// What engines must know to write, and the KEKs that they need for it.
@@ -194,7 +239,8 @@ impl Service {
             if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
                 return Err(ClientError::WrittenFile("its name is not one of this write"));
             }
-            in_place(write.folder(), file)?;
+            // An engine whose storage is its own would have written it elsewhere.
+            write.has_file(&file.path, file.size)?;
         }
         Ok(files)
     }
@@ -207,13 +253,14 @@ impl Service {
             .and_then(|table| table.path())
             .unwrap_or(table.folder());
         let id = table.manifest().table;
-        Ok(Policy::record_table(
-            &self.home.policy(),
+        signed(policy::record_table(
+            &self.home,
+            self.vault.keyring(),
             table.name(),
             id,
             path,
             table.master(),
-        )?)
+        ))
     }
 
     pub(crate) fn abort_write(&self, request: &AbortWrite) -> Result<WriteAborted, ClientError> {
@@ -240,17 +287,14 @@ impl Service {
     }
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
-        let id: TableId = request
-            .table_id
-            .parse()
-            .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
         let register = Register::of(&self.home, self.vault.keyring());
-        let known = register
-            .by_id(id)?
-            .ok_or_else(|| TableError::UnknownTable(id.to_string()))?;
+        let Some(known) = self.to_drop(&register, request)? else {
+            return Ok(TableDropped {});
+        };
+        let id = known.id;
         self.may_write(&known.name, [])?;
-        if Path::new(&request.path) != known.path {
-            return Err(TableError::UnknownTable(request.path.clone()).into());
+        if request.check {
+            return Ok(TableDropped {});
         }
         let event = Event::granted("drop table").table(TableUse {
             name: known.name.clone(),
@@ -260,8 +304,27 @@ impl Service {
         });
         self.audit_granted(event)?;
         let dropped = clean::forget_dropped(&register, id)?;
-        Policy::forget_table(&self.home.policy(), &dropped.name, id).map_err(|error| self.told(error.into()))?;
+        let forgotten = policy::forget_table(&self.home, self.vault.keyring(), &dropped.name, id);
+        signed(forgotten).map_err(|error| self.told(error))?;
         Ok(TableDropped {})
+    }
+}
+
+impl Service {
+    /// The record of a table that is to be dropped; none of one that does not open and that this register does not know.
+    fn to_drop(&self, register: &Register, request: &DropTable) -> Result<Option<TableRecord>, ClientError> {
+        let path = spelling::normal(Path::new(local(&request.path)?))?;
+        if request.table_id.is_empty() {
+            return Ok(register.by_path(&path)?);
+        }
+        let id: TableId = request
+            .table_id
+            .parse()
+            .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
+        let known = register.by_id(id)?.filter(|known| known.is_at(&path));
+        known
+            .map(Some)
+            .ok_or_else(|| TableError::UnknownTable(request.path.clone()).into())
     }
 }
 
@@ -277,6 +340,7 @@ pub(crate) fn task(write: &TableWrite) -> Result<WriteTask, ClientError> {
         r#type: Some(data_type(column.kind)),
         nullable: column.nullable,
         protection: column.protection.clone(),
+        declared: declared(column.kind),
     });
     Ok(WriteTask {
         table: write.table().as_bytes().to_vec().into(),
@@ -300,11 +364,8 @@ pub(crate) fn kek_ids(write: &TableWrite) -> Vec<KekId> {
     write.keks().iter().map(coffer_keys::Kek::id).collect()
 }
 
-fn folder(request: &BeginWrite) -> std::path::PathBuf {
-    match Target::path(&request.path) {
-        Target::Path(path) => path,
-        Target::Name(name) => name.into(),
-    }
+fn folder(request: &BeginWrite) -> Result<PathBuf, ClientError> {
+    Ok(local(&request.path)?.into())
 }
 
 fn names(new: &NewColumns) -> impl Iterator<Item = &str> {
@@ -315,7 +376,8 @@ fn new_columns(request: &BeginWrite) -> Result<NewColumns, ClientError> {
     let fields = request.schema.iter().flat_map(|schema| &schema.fields);
     let columns = fields
         .map(|field| {
-            let kind = field.r#type.as_ref().and_then(spark_type);
+            let kind = field.r#type.as_ref();
+            let kind = kind.and_then(|values| declared_type(values, &field.declared));
             let kind = kind.ok_or_else(|| ClientError::ColumnType(field.name.clone()))?;
             Ok((field.name.clone(), kind, field.nullable))
         })
@@ -353,26 +415,11 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
                 partition,
             });
         }
-        origins.trace(session, number, &commit.record)?;
+        origins.trace(session, number, &stage.objects, &commit.record)?;
         files.extend(commit.record.files);
     }
     session.take(number, execution, &(0..stage.partitions).collect::<Vec<_>>(), origins)?;
     Ok(files)
-}
-
-/// The file must be where readers will look for it: an engine whose storage is its own would have written it elsewhere.
-fn in_place(folder: &Path, file: &WrittenFile) -> Result<(), ClientError> {
-    let metadata =
-        fs::symlink_metadata(folder.join(&file.path)).map_err(|_| TableError::FileMissing(file.path.clone()))?;
-    if !metadata.is_file() || metadata.len() != file.size {
-        return Err(TableError::FileSize {
-            file: file.path.clone(),
-            want: file.size,
-            got: metadata.len(),
-        }
-        .into());
-    }
-    Ok(())
 }
 
 fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {

@@ -120,6 +120,7 @@ impl Tables {
             name: stored.name.clone(),
             r#type: stored.r#type,
             nullable: true,
+            ..Field::default()
         });
         self.scan(self.people.handle, fields.collect(), &[]).await
     }
@@ -133,6 +134,11 @@ impl Tables {
         let answer: Result<LiteralsEncrypted, Problem> =
             self.client.ask(ClientMessage::EncryptLiterals, &request).await;
         answer.map(|_| ())
+    }
+
+    async fn encrypt_number(&mut self, value: i64) -> Result<(), Problem> {
+        let stored = self.stored(1, "ope");
+        self.encrypt(&stored, ir::int(value)).await
     }
 
     /// Asks the client engine to open a stored column over no rows: what it says of the keys.
@@ -183,7 +189,7 @@ impl Tables {
         let policy = self.site.home.policy();
         let text = std::fs::read_to_string(&policy).unwrap();
         assert!(text.contains(from));
-        std::fs::write(&policy, text.replace(from, to)).unwrap();
+        self.site.sign(&text.replace(from, to));
     }
 
     /// A version of no files.
@@ -214,6 +220,7 @@ impl Tables {
         let request = DropTable {
             path: self.other.path.clone(),
             table_id: self.other.table_id.clone(),
+            ..DropTable::default()
         };
         self.client.ask(ClientMessage::DropTable, &request).await
     }
@@ -342,6 +349,11 @@ async fn only_who_may_write_a_table_and_has_its_keys_writes_it() {
     walt.begin(Mode::Append, "other").await.unwrap();
     denied_write(walt.begin(Mode::Create, "made").await);
     let mut lou = Tables::of(Some("lou")).await;
+    // Where a role may have tables made, the policy says.
+    assert_eq!(lou.begin(Mode::Create, "made").await.unwrap_err().code, "denied_folder");
+    assert!(!lou.site.folder.path().join("made").exists());
+    let root = format!("[roles.loader]\nwrite_roots = [{:?}]", lou.site.folder.path());
+    lou.change_policy("[roles.loader]", &root);
     lou.begin(Mode::Create, "made").await.unwrap();
     // As Spark drops a table: its files first.
     std::fs::remove_dir_all(&lou.other.path).unwrap();
@@ -353,11 +365,9 @@ async fn who_may_write_but_lacks_a_column_does_not() {
     let mut tables = Tables::of(Some("walt")).await;
     let policy = tables.site.home.policy();
     let text = std::fs::read_to_string(&policy).unwrap();
-    std::fs::write(
-        &policy,
-        text.replace("tables.other = [\"n\", \"born\"]", "tables.other = [\"n\"]"),
-    )
-    .unwrap();
+    tables
+        .site
+        .sign(&text.replace("tables.other = [\"n\", \"born\"]", "tables.other = [\"n\"]"));
     denied(tables.begin(Mode::Append, "other").await, "other.born");
 }
 
@@ -367,14 +377,14 @@ async fn a_right_that_is_taken_away_is_gone_at_once() {
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
     let policy = tables.site.home.policy();
     let text = std::fs::read_to_string(&policy).unwrap();
-    std::fs::write(&policy, text.replace("roles = [\"some\"]", "roles = []")).unwrap();
+    tables.site.sign(&text.replace("roles = [\"some\"]", "roles = []"));
     denied(tables.scan_other(&["n"], &[]).await, "other.n");
     // And a policy that cannot be read allows nothing.
     std::fs::write(&policy, "nonsense").unwrap();
-    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap_err().code, "policy");
-    std::fs::write(&policy, text.replace("[users.ann]", "[users.anne]")).unwrap();
-    assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap_err().code, "policy");
-    std::fs::write(&policy, text).unwrap();
+    assert_eq!(tables.encrypt_number(7).await.unwrap_err().code, "policy");
+    tables.site.sign(&text.replace("[users.ann]", "[users.anne]"));
+    assert_eq!(tables.encrypt_number(7).await.unwrap_err().code, "policy");
+    tables.site.sign(&text);
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
 }
 
@@ -522,4 +532,71 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
         ..OpenTable::default()
     };
     assert!(owner.open(missing).await.unwrap_err().message.contains("No such file"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn literals_are_recorded_and_counted_once_each() {
+    let mut ann = Tables::of(Some("ann")).await;
+    ann.change_policy("[roles.some]", "[limits]\nliterals_per_day = 3\n[roles.some]");
+    let n = ann.stored(1, "ope");
+    for value in [1, 2, 1, 2, 3, 3] {
+        ann.encrypt(&n, ir::int(value)).await.unwrap();
+    }
+    let refused = ann.encrypt(&n, ir::int(4)).await.unwrap_err();
+    assert_eq!(refused.code, "too_many_literals");
+    assert!(
+        refused.message.contains("people.n") && refused.hint.contains("literals_per_day"),
+        "{refused:?}"
+    );
+    ann.encrypt(&n, ir::int(2)).await.unwrap();
+    let events = ann.events();
+    let granted: Vec<_> = (events.iter())
+        .filter(|event| event.action == "encrypt literals" && event.code.is_none())
+        .map(|event| {
+            (
+                event.tables[0].columns.clone(),
+                event.details["literals"].as_str(),
+                event.details["in all"].as_str(),
+            )
+        })
+        .collect();
+    let n = || vec!["n".to_owned()];
+    assert_eq!(granted, [(n(), "1", "1"), (n(), "1", "2"), (n(), "1", "3")]);
+    assert!(
+        events
+            .iter()
+            .any(|event| event.code.as_deref() == Some("too_many_literals"))
+    );
+    // The owner has the keys anyway; that it encrypts is recorded, and not bounded.
+    let mut owner = Tables::of(None).await;
+    owner.change_policy("[roles.some]", "[limits]\nliterals_per_day = 0\n[roles.some]");
+    let n = owner.stored(1, "ope");
+    owner.encrypt(&n, ir::int(1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_uses_what_is_taken_away_ends() {
+    let mut ann = Tables::of(Some("ann")).await;
+    let schema = Schema {
+        fields: ann
+            .other
+            .schema
+            .clone()
+            .unwrap()
+            .fields
+            .into_iter()
+            .filter(|field| field.name == "n")
+            .collect(),
+    };
+    let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+    let query = Query::begin(&mut ann.client).await;
+    let stage = scan_stage(1, &fragment, ann.other.handle, vec![row_groups(0..1)]);
+    let stage = query.seal(&mut ann.client, stage).await.unwrap();
+    let outputs = query.run(&mut ann.client, &mut ann.engine, &stage, &[]).await;
+    // A right to something else changes nothing.
+    ann.change_policy("tables.people = [\"n\"]", "tables.people = []");
+    ann.client.rows(&query.result(1, &outputs, None)).await.unwrap();
+    ann.change_policy("tables.other = [\"n\", \"born\"]", "tables.other = [\"born\"]");
+    let opened = ann.client.rows(&query.result(1, &outputs, None)).await;
+    assert_eq!(opened.unwrap_err().code, "session_revoked");
 }

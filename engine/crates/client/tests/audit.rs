@@ -241,6 +241,7 @@ async fn what_takes_no_new_key_is_recorded_too() {
                 name: column.name.clone(),
                 r#type: column.r#type,
                 nullable: true,
+                ..Field::default()
             }],
         };
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);

@@ -237,7 +237,7 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
             "COFFER_STREAM_REPEATED",
         ),
         ("cut in a frame", whole[..whole.len() - 1].to_vec(), "COFFER_STREAM_CUT"),
-        ("a bit flipped", flipped, "COFFER_FRAME"),
+        ("a bit flipped", flipped, "COFFER_FRAME_TAG"),
         (
             "another run of the same map",
             [&again[0].streams[&0][..], &two].concat(),
@@ -246,7 +246,7 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
         (
             "another run under the accepted one's name",
             [disguised, two.clone()].concat(),
-            "COFFER_FRAME",
+            "COFFER_FRAME_TAG",
         ),
         (
             "a shuffle's stream",
@@ -256,7 +256,7 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
         (
             "a shuffle's stream under the broadcast's name",
             [shuffled, two.clone()].concat(),
-            "COFFER_FRAME",
+            "COFFER_FRAME_TAG",
         ),
         (
             "another target",
@@ -266,7 +266,7 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
         (
             "bytes after the end",
             [&whole[..], &[0]].concat(),
-            "COFFER_STREAM_FORMAT",
+            "COFFER_STREAM_LENGTH",
         ),
     ];
     for (name, broadcast, code) in cases {

@@ -14,12 +14,9 @@ async fn serving(account: u32) -> Site {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::at(folder.path().join("home"));
     home.create().unwrap();
-    Keyring::create(&home.keyring(), &harness::passphrase()).unwrap();
-    std::fs::write(
-        home.policy(),
-        format!("{}[users.ann]\naccount = {account}\n", harness::POLICY),
-    )
-    .unwrap();
+    let keyring = Keyring::create(&home.keyring(), &harness::passphrase()).unwrap();
+    let policy = format!("{}[users.ann]\naccount = {account}\n", harness::POLICY);
+    coffer_table::policy::replace(&home, &keyring, &policy).unwrap();
     let keys = KeyService::open(home.clone(), &harness::passphrase()).unwrap();
     let listener = Listener::bind(&Address::Unix(folder.path().join("keys"))).unwrap();
     let address = listener.address().clone();

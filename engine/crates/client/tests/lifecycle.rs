@@ -342,8 +342,7 @@ async fn what_cannot_be_run_is_refused_when_it_is_sealed() {
             name: "no_such_function".to_owned(),
             args: vec![],
             r#type: Some(ir::long()),
-            mode: 0,
-            time_zone: String::new(),
+            ..Call::default()
         })),
     };
     let filter = Node {

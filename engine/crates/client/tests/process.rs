@@ -36,8 +36,8 @@ fn client(home: &Path, passphrase: Option<&str>) -> Command {
 fn make_home(folder: &Path, passphrase: &str) {
     let home = Home::at(folder);
     home.create().unwrap();
-    Keyring::create(&home.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
-    std::fs::write(home.policy(), "").unwrap();
+    let keyring = Keyring::create(&home.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
+    coffer_table::policy::replace(&home, &keyring, "").unwrap();
 }
 
 fn refusal(home: &Path, passphrase: Option<&str>) -> String {

@@ -4,14 +4,22 @@ mod harness;
 
 use std::collections::HashMap;
 
+use arrow::{array::AsArray, datatypes::Int64Type};
 use coffer_proto::{
-    plan::{AggMode, Fragment, Node, Schema},
-    wire::{CommitsAccepted, Problem, TaskResult},
+    plan::{
+        AggMode, DataType, Expr, Filter, Fragment, Literal, Node, Schema, SubqueryValue, TypeId, Union, expr, literal,
+        node::Op,
+    },
+    wire::{
+        ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtHome, SealValue, TaskResult, ValueSealed,
+        run_at_home::HomeInput,
+    },
 };
 use harness::{
     Client, Engine, Output, Site, ir,
     query::{Query, Stage, feed, leaf_stage, reduce_stage, results},
 };
+use prost::Message;
 
 fn pairs() -> Schema {
     ir::schema(&[("k", ir::long()), ("v", ir::long())])
@@ -55,7 +63,9 @@ async fn ready(made: Node) -> Ready {
         .await
         .unwrap();
     let outputs = query.run(&mut client, &mut engine, &made, &fed).await;
-    query.accept(&mut client, 2, &outputs).await.unwrap();
+    let accepted = query.accept(&mut client, 2, &outputs).await.unwrap();
+    // What another run may change tells Spark nothing that it could plan by.
+    assert_eq!(accepted.may_change, made.sealed.indeterminate);
     let last = query.seal(&mut client, last_stage()).await.unwrap();
     Ready {
         _site: site,
@@ -192,4 +202,261 @@ async fn an_exchange_has_a_possible_number_of_partitions() {
             );
         }
     }
+}
+
+fn double() -> DataType {
+    DataType {
+        id: TypeId::Double.into(),
+        ..ir::long()
+    }
+}
+
+/// Rows (k, v), three doubles in each of 30,000 groups, the rows of a group far from each other.
+fn measured() -> Node {
+    let rows = ir::schema(&[("k", ir::long()), ("v", double())]);
+    let real = |value: f64| Literal {
+        r#type: Some(double()),
+        value: Some(literal::Value::Double(value)),
+    };
+    let values = (0..1000).map(|k: i32| vec![ir::int(k.into()), real(f64::from(k).sqrt())]);
+    let parts = [1.0, 3.0, 7.0].into_iter().flat_map(|part| {
+        let projection = move |group: i64| {
+            let key = ir::called(
+                "add",
+                vec![ir::column(0), ir::constant(ir::int(1000 * group))],
+                ir::long(),
+            );
+            let value = ir::called("divide", vec![ir::column(1), ir::constant(real(part))], double());
+            vec![key, value]
+        };
+        (0..30).map(projection)
+    });
+    ir::expanded(ir::values(rows.clone(), values.collect()), parts.collect(), rows)
+}
+
+/// An executor is lost under GROUP BY avg(d): its map runs again elsewhere, where memory is short, so rows are added up in another order.
+/// Some readers are done; the others read what was made now.
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_by_an_average_of_doubles_are_counted_once() {
+    let site = Site::open().await;
+    let mut client = site.client().await;
+    let mut engine = site.engine("engine", 64 << 20).await;
+    let mut small = site.engine("small", 1 << 20).await;
+    engine.admit(&mut client).await.unwrap();
+    small.admit(&mut client).await.unwrap();
+    let query = Query::begin(&mut client).await;
+
+    let averages = ir::schema(&[("a", double()), ("k", ir::long())]);
+    let binary = TypeId::Binary;
+    for (stage, name, buffer) in [
+        (10, "avg", vec![("sum", binary), ("count", TypeId::Long)]),
+        (20, "sum", vec![("sum", binary)]),
+        (
+            30,
+            "stddev_samp",
+            vec![("n", TypeId::Double), ("sum", binary), ("squares", binary)],
+        ),
+    ] {
+        let made = ir::projected(ir::by_key(measured(), name, double(), &buffer), &[("a", 1), ("k", 0)]);
+        let made = query
+            .seal(
+                &mut client,
+                leaf_stage(stage, &ir::to_hash(made, averages.clone(), 2), 1),
+            )
+            .await
+            .unwrap();
+        assert!(!made.sealed.indeterminate, "{name}");
+        let first = query.run(&mut client, &mut engine, &made, &[]).await;
+        query.accept(&mut client, stage, &first).await.unwrap();
+        let fragment = ir::to_result(ir::input(averages.clone()), averages.clone());
+        let last = query
+            .seal(&mut client, reduce_stage(stage + 1, &fragment, stage, 1, 2))
+            .await
+            .unwrap();
+
+        let read = async |client: &mut Client, engine: &mut Engine, partition: usize, from: &[Output], list| {
+            let mut start = query.start(&last, partition, engine);
+            start.sealed_objects.extend(list);
+            let input: HashMap<u32, Vec<u8>> = [(0, feed(from, 2)[partition].clone())].into();
+            engine.run(client, &start, &input).await.done()
+        };
+        let before = read(&mut client, &mut engine, 0, &first, None).await;
+        let start = query.start(&made, 0, &small);
+        let again = vec![small.run(&mut client, &start, &HashMap::new()).await.done()];
+        let spilled = again[0].done.counters.unwrap().bytes_spilled;
+        assert!(spilled > 0, "{name}: memory was not short");
+        let accepted = query.accept(&mut client, stage, &again).await.unwrap();
+        assert_eq!((accepted.epoch, accepted.rows), (2, 30_000));
+        let after = read(&mut client, &mut engine, 1, &again, Some(accepted.sealed_attempts)).await;
+
+        let request = query.result(stage + 1, &[before, after], None);
+        let batches = client.rows(&request).await.unwrap();
+        let mut keys: Vec<i64> = batches
+            .iter()
+            .flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec())
+            .collect();
+        keys.sort_unstable();
+        assert!(
+            keys.into_iter().eq(0..30_000),
+            "{name}: groups are missing, or there twice"
+        );
+    }
+}
+
+/// `k = ` the value of subquery 7, over what stage 2 made.
+fn at_the_value() -> coffer_proto::wire::SealStage {
+    let value = Expr {
+        kind: Some(expr::Kind::Subquery(SubqueryValue {
+            id: 7,
+            r#type: Some(ir::long()),
+        })),
+    };
+    let filter = Node {
+        id: 30,
+        op: Some(Op::Filter(Box::new(Filter {
+            child: Some(Box::new(ir::input(pairs()))),
+            condition: Some(ir::called("equal_to", vec![ir::column(0), value], ir::boolean())),
+        }))),
+    };
+    let mut request = reduce_stage(4, &ir::to_result(filter, pairs()), 2, 2, 2);
+    request.objects = vec![7];
+    request
+}
+
+impl Ready {
+    /// The value of a subquery, from rows that came home.
+    async fn value(&mut self) -> Result<(), Problem> {
+        let request = SealValue {
+            session: self.query.session.clone(),
+            id: 7,
+            literal: Some(ir::int(3)),
+        };
+        let sealed: Result<ValueSealed, Problem> = self.client.ask(ClientMessage::SealValue, &request).await;
+        sealed.map(|_| ())
+    }
+
+    /// Runs all of the last stage over these outputs and brings its rows home.
+    async fn home(&mut self, from: &[Output], list: Option<&CommitsAccepted>) {
+        let one = self.finish(0, from, list).await;
+        let two = self.finish(1, from, list).await;
+        self.rows(&[one, two]).await.unwrap();
+    }
+
+    /// The rows where the key is the value.
+    async fn found(&mut self, from: &[Output]) -> Result<usize, Problem> {
+        let stage = self.query.seal(&mut self.client, at_the_value()).await?;
+        let mut outputs = vec![];
+        for partition in 0..2 {
+            let start = self.query.start(&stage, partition, &self.engine);
+            let input: HashMap<u32, Vec<u8>> = [(0, feed(from, 2)[partition].clone())].into();
+            outputs.push(self.engine.run(&mut self.client, &start, &input).await.done());
+        }
+        let batches = self.client.rows(&self.query.result(4, &outputs, None)).await?;
+        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
+    }
+
+    /// Runs all of the last stage, as another execution, and leaves its rows with the client engine.
+    async fn kept(&mut self, execution: u64, from: &[Output]) -> u32 {
+        self.query.execution = execution;
+        self.last = self.query.seal(&mut self.client, last_stage()).await.unwrap();
+        let outputs = [self.finish(0, from, None).await, self.finish(1, from, None).await];
+        let mut request = self.query.result(3, &outputs, None);
+        request.keep_bytes = 1 << 20;
+        let kept: ResultKept = self.client.ask(ClientMessage::OpenResult, &request).await.unwrap();
+        kept.kept
+    }
+
+    async fn at_home(&mut self, kept: [u32; 2], values: bool) -> Result<usize, Problem> {
+        let root = Node {
+            id: 30,
+            op: Some(Op::Union(Union {
+                children: vec![ir::input_of(0, pairs(), false), ir::input_of(1, pairs(), false)],
+                schema: Some(pairs()),
+                children_partitions: vec![],
+            })),
+        };
+        let request = RunAtHome {
+            session: self.query.session.clone(),
+            fragment: ir::to_result(root, pairs()).encode_to_vec().into(),
+            inputs: (0..)
+                .zip(kept)
+                .map(|(input_id, kept)| HomeInput { input_id, kept })
+                .collect(),
+            read_bytes: 1 << 20,
+            values,
+            ..RunAtHome::default()
+        };
+        let batches = self.client.rows_of(ClientMessage::RunAtHome, &request).await?;
+        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_and_the_rows_it_is_compared_with_are_of_one_version() {
+    // A value of rows that nobody makes again, or that come out the same.
+    for again in [false, true] {
+        let mut ready = ready(sums()).await;
+        let mut outputs = ready.outputs.clone();
+        ready.home(&outputs, None).await;
+        ready.value().await.unwrap();
+        if again {
+            outputs = ready.again().await.0;
+        }
+        assert_eq!(ready.found(&outputs).await.unwrap(), 1, "{again}");
+    }
+    for again in [false, true] {
+        let mut ready = ready(ir::limited(sums(), 10)).await;
+        let mut outputs = ready.outputs.clone();
+        ready.home(&outputs, None).await;
+        ready.value().await.unwrap();
+        if again {
+            outputs = ready.again().await.0;
+        }
+        let found = ready.found(&outputs).await;
+        assert_eq!(
+            found.err().map(|problem| problem.code),
+            again.then(|| "mixed".to_owned())
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_is_of_one_version_itself() {
+    let mut ready = ready(ir::limited(sums(), 10)).await;
+    let outputs = ready.outputs.clone();
+    ready.kept(12, &outputs).await;
+    let now = ready.again().await.0;
+    ready.kept(13, &now).await;
+    assert_eq!(ready.value().await.unwrap_err().code, "mixed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_kept_are_of_one_version() {
+    for (made, again, values, code) in [
+        (ir::limited(sums(), 10), false, false, None),
+        (ir::limited(sums(), 10), true, false, Some("mixed")),
+        (sums(), true, false, None),
+        (sums(), true, true, None),
+    ] {
+        let mut ready = ready(made).await;
+        let mut outputs = ready.outputs.clone();
+        let one = ready.kept(12, &outputs).await;
+        if again {
+            outputs = ready.again().await.0;
+        }
+        let two = ready.kept(13, &outputs).await;
+        let rows = ready.at_home([one, two], values).await;
+        assert_eq!(
+            rows.err().map(|problem| problem.code).as_deref(),
+            code,
+            "{again} {values}"
+        );
+    }
+    // Rows of one version, and in the fragment a value that was computed from the other.
+    let mut ready = ready(ir::limited(sums(), 10)).await;
+    let outputs = ready.outputs.clone();
+    ready.kept(12, &outputs).await;
+    let now = ready.again().await.0;
+    let two = ready.kept(13, &now).await;
+    assert_eq!(ready.at_home([two, 0], true).await.unwrap_err().code, "mixed");
 }

@@ -125,6 +125,7 @@ fn schema_of(stored: &[StoredColumn]) -> Schema {
         name: stored.name.clone(),
         r#type: stored.r#type,
         nullable: true,
+        ..Field::default()
     };
     Schema {
         fields: stored.iter().map(field).collect(),

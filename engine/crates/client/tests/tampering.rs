@@ -142,19 +142,19 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
         (
             "cut in a preamble",
             [&two[..], &one[..9]].concat(),
-            "COFFER_STREAM_FORMAT",
+            "COFFER_STREAM_LENGTH",
         ),
         ("no magic", magic, "COFFER_STREAM_FORMAT"),
         (
             "bytes after the end",
             [&whole[..], &[0]].concat(),
-            "COFFER_STREAM_FORMAT",
+            "COFFER_STREAM_LENGTH",
         ),
         ("an attempt nobody made", attempt, "COFFER_STREAM_ATTEMPT"),
-        ("a bit of a frame flipped", flipped, "COFFER_FRAME"),
-        ("the counter changed", counter, "COFFER_FRAME"),
-        ("an unknown frame version", version, "COFFER_FRAME"),
-        ("a frame of four gigabytes", long, "COFFER_FRAME"),
+        ("a bit of a frame flipped", flipped, "COFFER_FRAME_TAG"),
+        ("the counter changed", counter, "COFFER_FRAME_ORDER"),
+        ("an unknown frame version", version, "COFFER_FRAME_FORMAT"),
+        ("a frame of four gigabytes", long, "COFFER_FRAME_LENGTH"),
     ];
     for (name, input, code) in cases {
         let error = ready.error_with(input).await;
@@ -164,7 +164,7 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
     // The last flag decides where the next stream begins: either way the bytes no longer fit.
     let error = ready.error_with(flag).await;
     assert!(
-        ["COFFER_FRAME", "COFFER_STREAM_FORMAT", "COFFER_STREAM_CUT"].contains(&error.code.as_str()),
+        ["COFFER_FRAME_FORMAT", "COFFER_STREAM_FORMAT", "COFFER_STREAM_CUT"].contains(&error.code.as_str()),
         "{error:?}"
     );
 
@@ -183,7 +183,7 @@ async fn streams_spliced_together_are_refused() {
 
     // The preamble of one stream before the frames of another.
     let spliced = [&own[..PREAMBLE], &other[PREAMBLE..], &empty].concat();
-    assert_eq!(ready.error_with(spliced).await.code, "COFFER_FRAME");
+    assert_eq!(ready.error_with(spliced).await.code, "COFFER_FRAME_TAG");
 
     // Frames swapped, repeated, left out.
     let frames = frames(&own);
@@ -192,12 +192,12 @@ async fn streams_spliced_together_are_refused() {
     let repeated = [&own[..first.start], &own[first.clone()], &own[first.start..], &empty].concat();
     let code = ready.error_with(repeated).await.code;
     assert!(
-        ["COFFER_FRAME", "COFFER_STREAM_FORMAT"].contains(&code.as_str()),
+        ["COFFER_FRAME_ORDER", "COFFER_STREAM_FORMAT"].contains(&code.as_str()),
         "{code}"
     );
     if frames.len() > 1 {
         let left_out = [&own[..first.start], &own[last], &empty].concat();
-        assert_eq!(ready.error_with(left_out).await.code, "COFFER_FRAME");
+        assert_eq!(ready.error_with(left_out).await.code, "COFFER_FRAME_ORDER");
     }
 }
 
@@ -246,16 +246,16 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
     let mut cases = Vec::new();
     let mut start = good.clone();
     start.sealed_descriptor = ready.reduces.sealed.sealed_descriptors[1].clone();
-    cases.push(("a descriptor of another partition", start, "COFFER_OPENING"));
+    cases.push(("a descriptor of another partition", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.sealed_descriptor = ready.maps.sealed.sealed_descriptors[0].clone();
-    cases.push(("a descriptor of another stage", start, "COFFER_OPENING"));
+    cases.push(("a descriptor of another stage", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.sealed_fragment = ready.maps.sealed.sealed_fragment.clone();
-    cases.push(("a fragment of another stage", start, "COFFER_OPENING"));
+    cases.push(("a fragment of another stage", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.partition = 1;
-    cases.push(("another partition by START's word", start, "COFFER_OPENING"));
+    cases.push(("another partition by START's word", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.sealed_objects.clear();
     cases.push(("no list of attempts", start, "COFFER_ATTEMPTS_MISSING"));
@@ -263,12 +263,16 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
     let mut object = start.sealed_objects[0].to_vec();
     object[0] = 2;
     start.sealed_objects = vec![object.into()];
-    cases.push(("an object of another kind by its first byte", start, "COFFER_OPENING"));
+    cases.push((
+        "an object of another kind by its first byte",
+        start,
+        "COFFER_OPENING_TAG",
+    ));
     let mut start = good.clone();
     let mut descriptor = start.sealed_descriptor.to_vec();
     descriptor[0] ^= 1;
     start.sealed_descriptor = descriptor.into();
-    cases.push(("another execution by the hint", start, "COFFER_OPENING"));
+    cases.push(("another execution by the hint", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.sealed_descriptor = vec![1, 2, 3].into();
     cases.push(("a descriptor of three bytes", start, "COFFER_MALFORMED"));
@@ -289,14 +293,14 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
         .query
         .error_of(&mut ready.client, &mut ready.engine, &start, input.clone())
         .await;
-    assert_eq!(error.code, "COFFER_OPENING");
+    assert_eq!(error.code, "COFFER_OPENING_TAG");
     let foreign = feed(&outputs, 3)[0].clone();
     assert_eq!(ready.error_with(foreign).await.code, "COFFER_STREAM_ATTEMPT");
     // With the attempt id written over, it is the key that does not fit.
     let mut forged = outputs[0].streams[&0].to_vec();
     forged[4..20].copy_from_slice(&ready.stream(0, 0)[4..20]);
     forged.extend(ready.stream(1, 0));
-    assert_eq!(ready.error_with(forged).await.code, "COFFER_FRAME");
+    assert_eq!(ready.error_with(forged).await.code, "COFFER_FRAME_TAG");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -326,7 +330,7 @@ async fn results_are_taken_whole_and_once() {
     let mut request = good.clone();
     request.results[0].partition = 1;
     request.results[1].partition = 0;
-    cases.push(("two partitions change places", request, "commit_opening"));
+    cases.push(("two partitions change places", request, "commit_opening_tag"));
     let mut request = good.clone();
     request.partitions = 2;
     request.results.pop();
@@ -345,26 +349,30 @@ async fn results_are_taken_whole_and_once() {
 
     // Streams that do not open end the query: each is tried on a result of its own execution.
     type Damage = fn(&mut Vec<u8>);
-    let stream_cases: [(&str, Damage); 4] = [
-        ("a bit flipped", |bytes| bytes[PREAMBLE + HEADER] ^= 1),
-        ("cut", |bytes| {
-            bytes.pop();
-        }),
-        ("longer", |bytes| bytes.push(0)),
-        ("empty", Vec::clear),
+    let stream_cases: [(&str, Damage, &str); 4] = [
+        ("a bit flipped", |bytes| bytes[PREAMBLE + HEADER] ^= 1, "stream_tag"),
+        (
+            "cut",
+            |bytes| {
+                bytes.pop();
+            },
+            "stream_length",
+        ),
+        ("longer", |bytes| bytes.push(0), "stream_order"),
+        ("empty", Vec::clear, "stream_length"),
     ];
-    for (turn, (name, tamper)) in (1..).zip(stream_cases) {
+    for (turn, (name, tamper, code)) in (1..).zip(stream_cases) {
         let (request, outputs) = rerun(&mut ready, turn).await;
         let mut request = request;
         let mut bytes = outputs[0].streams[&0].to_vec();
         tamper(&mut bytes);
         request.results[0].stream = bytes.into();
         let problem = ready.client.rows(&request).await.unwrap_err();
-        assert_eq!(problem.code, "stream", "{name}: {problem:?}");
+        assert_eq!(problem.code, code, "{name}: {problem:?}");
     }
     let (mut request, outputs) = rerun(&mut ready, 10).await;
     request.results[0].stream = outputs[1].streams[&0].clone();
-    assert_eq!(ready.client.rows(&request).await.unwrap_err().code, "stream");
+    assert_eq!(ready.client.rows(&request).await.unwrap_err().code, "stream_place");
 
     // An earlier execution's commit and stream, replayed into a later one.
     let (mut request, _) = rerun(&mut ready, 11).await;
@@ -408,12 +416,12 @@ async fn commit_records_are_each_tasks_own() {
         .query
         .accept(&mut ready.client, 1, &[two.clone(), one.clone()])
         .await;
-    assert_eq!(refused(swapped), "commit_opening");
+    assert_eq!(refused(swapped), "commit_opening_tag");
     let repeated = ready
         .query
         .accept(&mut ready.client, 1, &[one.clone(), one.clone()])
         .await;
-    assert_eq!(refused(repeated), "commit_opening");
+    assert_eq!(refused(repeated), "commit_opening_tag");
     let short = ready
         .query
         .accept(&mut ready.client, 1, std::slice::from_ref(&one))
@@ -430,7 +438,7 @@ async fn commit_records_are_each_tasks_own() {
     commit[last] ^= 1;
     altered.done.sealed_commit = commit.into();
     let altered = ready.query.accept(&mut ready.client, 1, &[altered, two.clone()]).await;
-    assert_eq!(refused(altered), "commit_opening");
+    assert_eq!(refused(altered), "commit_opening_tag");
     ready.query.accept(&mut ready.client, 1, &[one, two]).await.unwrap();
 }
 

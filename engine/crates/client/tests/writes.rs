@@ -4,7 +4,7 @@ mod harness;
 
 use std::{fs, path::PathBuf};
 
-use coffer_keys::{Keyring, Policy, Vault};
+use coffer_keys::{Draft, Keyring, Vault};
 use coffer_proto::{
     plan::{Fragment, Schema},
     wire::{
@@ -13,7 +13,7 @@ use coffer_proto::{
         begin_write::{Mode, Only},
     },
 };
-use coffer_table::{FileReader, Target, open_table, verify};
+use coffer_table::{FileReader, Target, open_table, policy, verify};
 use harness::{
     Client, Engine, Output, Site, ir,
     query::{Query, Stage},
@@ -78,6 +78,14 @@ impl Writing {
         self.client.ask(ClientMessage::OpenTable, &open).await.unwrap()
     }
 
+    async fn opened(&mut self) -> Result<TableInfo, Problem> {
+        let open = OpenTable {
+            path: self.folder().display().to_string(),
+            ..OpenTable::default()
+        };
+        self.client.ask(ClientMessage::OpenTable, &open).await
+    }
+
     async fn next(&mut self, mode: Mode, handle: u32) -> Result<WriteBegun, Problem> {
         let begin = BeginWrite {
             mode: mode.into(),
@@ -120,7 +128,7 @@ impl Writing {
     /// What the table holds now, read at home.
     fn names(&self) -> Vec<String> {
         let vault = Vault::from(Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap());
-        let policy = Policy::load(&self.site.home.policy()).unwrap();
+        let policy = policy::open(&self.site.home, vault.keyring()).unwrap();
         let table = open_table(&self.site.home, &vault, &policy, &Target::Path(self.folder())).unwrap();
         let mut names: Vec<String> = Vec::new();
         for pin in &table.manifest().files {
@@ -149,7 +157,7 @@ async fn created_appended_overwritten() {
     assert_eq!((published.version, published.rows, published.files), (1, 2, 1));
     assert!(published.warning.is_empty(), "{}", published.warning);
     assert_eq!(w.names(), ["ann", "bob"]);
-    let policy = Policy::load(&w.site.home.policy()).unwrap();
+    let policy = Draft::load(&w.site.home.policy()).unwrap();
     assert_eq!(policy.table("t").unwrap().id().unwrap().to_string(), begun.table_id);
 
     let info = w.info().await;
@@ -229,16 +237,16 @@ async fn only_whole_stages_are_published_and_each_once() {
         let want = match wrong {
             0 => {
                 outputs.swap(0, 1);
-                "commit_opening"
+                "commit_opening_tag"
             }
             1 => {
                 outputs[1] = outputs[0].clone();
-                "commit_opening"
+                "commit_opening_tag"
             }
             _ => {
                 let part = fs::read_dir(w.folder()).unwrap().next().unwrap().unwrap().path();
                 fs::write(part, b"short").unwrap();
-                "table"
+                "file_length"
             }
         };
         assert_eq!(code(w.publish(&query, begun.write, &outputs).await), want);
@@ -264,7 +272,11 @@ async fn only_whole_stages_are_published_and_each_once() {
 async fn conflicts_given_up_writes_and_failed_tasks() {
     let mut w = Writing::open().await;
     let begun = w.create(&[]).await.unwrap();
-    assert_eq!(w.create(&[]).await.err().unwrap().code, "table", "it is being made");
+    assert_eq!(
+        w.create(&[]).await.err().unwrap().code,
+        "table_unfinished",
+        "it is being made"
+    );
     w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
     assert_eq!(w.create(&[]).await.err().unwrap().code, "table", "it is there");
 
@@ -334,16 +346,62 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     let drop = DropTable {
         path: info.path.clone(),
         table_id: info.table_id.clone(),
+        ..DropTable::default()
     };
     let still: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &drop).await;
-    assert!(still.is_err());
+    assert_eq!(still.unwrap_err().code, "table");
+    // Asking is no dropping, and a foreign id or folder is not dropped.
+    let check = DropTable {
+        check: true,
+        ..drop.clone()
+    };
+    let _: TableDropped = w.client.ask(ClientMessage::DropTable, &check).await.unwrap();
+    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_ok());
+    for (path, table_id) in [
+        ("/elsewhere", &*info.table_id),
+        ("s3a://b/t", ""),
+        (&info.path, "no id"),
+    ] {
+        let other = DropTable {
+            path: path.to_owned(),
+            table_id: table_id.to_owned(),
+            ..DropTable::default()
+        };
+        let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &other).await;
+        assert!(refused.is_err(), "{path}");
+    }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
-    assert!(Policy::load(&w.site.home.policy()).unwrap().table("t").is_err());
+    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());
     let begun = w.create(&[]).await.unwrap();
     assert_ne!(begun.table_id, info.table_id);
     w.write(begun.write, &rows(&[(1, "bob")], vec![])).await.unwrap();
     assert_eq!(w.names(), ["bob"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_does_not_open_is_dropped_by_its_folder() {
+    let mut w = Writing::open().await;
+    let begun = w.create(&[]).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    let path = w.info().await.path;
+    let drop = DropTable {
+        path: path.clone(),
+        ..DropTable::default()
+    };
+    let nowhere = DropTable {
+        path: format!("{path}-nowhere"),
+        ..DropTable::default()
+    };
+    // While it is there it stays.
+    let still: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &drop).await;
+    assert_eq!(still.unwrap_err().code, "table");
+    fs::remove_dir_all(w.folder()).unwrap();
+    let _: TableDropped = w.client.ask(ClientMessage::DropTable, &nowhere).await.unwrap();
+    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_ok());
+    let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
+    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());
+    w.create(&[]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -399,4 +457,119 @@ async fn plain_files_are_refused_in_zones() {
         let answer: Result<PlainChecked, Problem> = client.ask(ClientMessage::CheckPlain, &request).await;
         assert_eq!(answer.err().map(|p| p.code).as_deref(), code, "{path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_in_a_table_s_place_makes_it_no_other() {
+    let mut w = Writing::open().await;
+    let begun = w.create(&[]).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    let other = w.site.folder.path().join("u");
+    let begin = |mode: Mode| BeginWrite {
+        mode: mode.into(),
+        path: other.display().to_string(),
+        schema: Some(columns()),
+        ..BeginWrite::default()
+    };
+    let begun: WriteBegun = w
+        .client
+        .ask(ClientMessage::BeginWrite, &begin(Mode::Create))
+        .await
+        .unwrap();
+    w.write(begun.write, &rows(&[(2, "bob")], vec![])).await.unwrap();
+    let open = OpenTable {
+        path: other.display().to_string(),
+        if_there: true,
+        ..OpenTable::default()
+    };
+    let info: TableInfo = w.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    // A write that was begun before goes nowhere either.
+    let waiting = w.next(Mode::Append, info.handle).await.unwrap();
+    fs::rename(&other, w.site.folder.path().join("away")).unwrap();
+    std::os::unix::fs::symlink(w.folder(), &other).unwrap();
+    let opened: Result<TableInfo, Problem> = w.client.ask(ClientMessage::OpenTable, &open).await;
+    assert_eq!(opened.err().unwrap().code, "other_table");
+    for (mode, code) in [(Mode::Replace, "other_table"), (Mode::Create, "table")] {
+        let begun: Result<WriteBegun, Problem> = w.client.ask(ClientMessage::BeginWrite, &begin(mode)).await;
+        assert_eq!(begun.err().unwrap().code, code);
+    }
+    assert_eq!(
+        w.next(Mode::Overwrite, info.handle).await.err().unwrap().code,
+        "folder_changed"
+    );
+    let error = w.write(waiting.write, &rows(&[(3, "cy")], vec![])).await.err().unwrap();
+    assert_eq!(error.code, "table", "{}", error.message);
+    // The other is as it was, and is found by its own path alone.
+    assert_eq!(w.names(), ["ann"]);
+    let real = fs::canonicalize(w.folder()).unwrap();
+    fs::remove_file(&other).unwrap();
+    fs::rename(w.site.folder.path().join("away"), &other).unwrap();
+    let link = w.site.folder.path().join("link");
+    std::os::unix::fs::symlink(real, &link).unwrap();
+    let open = OpenTable {
+        path: link.display().to_string(),
+        if_there: true,
+        ..OpenTable::default()
+    };
+    let opened: Result<TableInfo, Problem> = w.client.ask(ClientMessage::OpenTable, &open).await;
+    assert_eq!(opened.err().unwrap().code, "path_not_recorded");
+    // Who asks for a table at a path gets that one or none.
+    let mut open = OpenTable {
+        path: other.display().to_string(),
+        table_id: info.table_id.clone(),
+        ..OpenTable::default()
+    };
+    let again: TableInfo = w.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    assert_eq!(again.table_id, info.table_id);
+    open.path = w.folder().display().to_string();
+    let opened: Result<TableInfo, Problem> = w.client.ask(ClientMessage::OpenTable, &open).await;
+    assert_eq!(opened.err().unwrap().code, "other_table");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_client_engines_and_a_manifest_that_comes_back() {
+    let mut w = Writing::open().await;
+    let begun = w.create(&[]).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    let mut second = w.site.client().await;
+    let open = OpenTable {
+        path: w.folder().display().to_string(),
+        ..OpenTable::default()
+    };
+    let theirs: TableInfo = second.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    // The host has something where the next manifest belongs: the write fails, and is told so.
+    let next = w.folder().join("_coffer/manifest-0000000002");
+    fs::write(&next, b"planted").unwrap();
+    let info = w.opened().await;
+    assert_eq!(info.err().unwrap().code, "table", "a manifest that nobody knows");
+    fs::remove_file(&next).unwrap();
+    let info = w.info().await;
+    let begun = w.next(Mode::Append, info.handle).await.unwrap();
+    let query = Query::begin(&mut w.client).await;
+    let stage = w
+        .seal(&query, begun.write, &rows(&[(2, "bob")], vec![]), 1)
+        .await
+        .unwrap();
+    let outputs = query.run(&mut w.client, &mut w.engine, &stage, &[]).await;
+    fs::write(&next, b"planted").unwrap();
+    let failed = w.publish(&query, begun.write, &outputs).await.err().unwrap();
+    assert_eq!(failed.code, "version_taken");
+    fs::remove_file(&next).unwrap();
+    // The other engine publishes from the version that it opened before; and what was told to have failed is tried again.
+    let begin = BeginWrite {
+        mode: Mode::Overwrite.into(),
+        handle: theirs.handle,
+        ..BeginWrite::default()
+    };
+    let begun: WriteBegun = second.ask(ClientMessage::BeginWrite, &begin).await.unwrap();
+    let publish = PublishWrite {
+        write: begun.write,
+        ..PublishWrite::default()
+    };
+    let published: WritePublished = second.ask(ClientMessage::PublishWrite, &publish).await.unwrap();
+    assert_eq!(published.version, 2);
+    let info = w.info().await;
+    let begun = w.next(Mode::Append, info.handle).await.unwrap();
+    w.write(begun.write, &rows(&[(2, "bob")], vec![])).await.unwrap();
+    assert_eq!(w.names(), ["bob"]);
 }

@@ -12,7 +12,7 @@ Runs plan fragments over sealed data, with keys that the data's owner releases t
 
 Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memory SIZE] [--lifeline stdin]
 
-  --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose) or vsock:CID:PORT
+  --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose)
   --memory SIZE       memory for the tasks' data, for example 512MiB or 2GiB [default: 2GiB]
   --spill-dir FOLDER  folder for sealed spill files; the engine makes its own in it
   --evidence KIND     what the engine proves its identity with: sgx, tdx, sev-snp, tpm; `simulated` is none at all, for

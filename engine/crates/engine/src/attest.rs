@@ -1,5 +1,7 @@
 //! The engine's identity on the wire: evidence out, releases in. The rules are those of [`coffer_keys::release`].
 
+use std::time::Instant;
+
 use coffer_keys::{
     Challenge, EngineKey, EvidenceError, Issuer, OwnerPublicKey, ReleaseError, ReleasePayload, ReleaseReceiver,
     SealedRelease,
@@ -75,15 +77,20 @@ impl Identity {
         })
     }
 
-    /// Opens a release; `None` if this very release was taken before.
-    pub(crate) fn open_release(&self, release: &Release) -> Result<Option<ReleasePayload>, AttestError> {
+    /// Opens a release, and says when the evidence was given on the strength of which it was made; `None` if this very release was taken
+    /// before.
+    pub(crate) fn open_release(&self, release: &Release) -> Result<Option<(ReleasePayload, Instant)>, AttestError> {
         let sealed = SealedRelease {
             encapsulated: <[u8; 32]>::try_from(release.encapsulated.as_ref()).map_err(|_| AttestError::Release)?,
             sequence: release.sequence,
             ciphertext: release.ciphertext.to_vec(),
         };
-        match self.receiver.lock().open(&sealed) {
-            Ok(payload) => Ok(Some(payload)),
+        let mut receiver = self.receiver.lock();
+        match receiver.open(&sealed) {
+            Ok(payload) => {
+                let attested = receiver.attested_at(&sealed.encapsulated);
+                Ok(Some((payload, attested.ok_or(ReleaseError::Unauthentic)?)))
+            }
             Err(ReleaseError::Replayed(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -9,12 +9,18 @@ use crate::{
     channel::{self, Receiver},
     enclave::Enclave,
     listen::{Listener, ReadHalf, WriteHalf},
-    task::{self, Outcome, kind_byte, link::Link},
+    task::{
+        self, Outcome, kind_byte,
+        link::{Link, PATIENCE, in_time},
+    },
     wire::{Message, put_message},
 };
 
 /// How long accepting rests after it failed, so that a lack of file descriptors is no busy loop.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+/// How long a peer that broke the protocol, or is gone, is given to read why.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Accepts connections for ever. Must run on a multi-threaded runtime.
 pub async fn accept(enclave: Arc<Enclave>, listener: Listener) {
@@ -147,18 +153,21 @@ fn on_own_thread(
     };
     let reusable = runtime.block_on(async {
         match task::run(enclave, start, &link).await {
-            Outcome::Done(done) => link.tell(TaskMessage::Done, &done).await.is_ok(),
-            Outcome::Failed(failure) => link.tell(TaskMessage::Failed, &failure).await.is_ok(),
+            Outcome::Done(done) => in_time(PATIENCE, link.tell(TaskMessage::Done, &done)).await.is_ok(),
+            Outcome::Failed(failure) => in_time(PATIENCE, link.tell(TaskMessage::Failed, &failure))
+                .await
+                .is_ok(),
             Outcome::Broken(code) => {
                 tracing::info!(code, "a task's connection ended before the task");
                 let mut bytes = failed(code);
-                let _ = link.send(&mut bytes, 1).await;
+                let _ = in_time(FAREWELL, link.send(&mut bytes, 1)).await;
                 false
             }
         }
     });
-    // Whatever DataFusion spawned ends here, and with it the last hold on the connection.
-    drop(runtime);
+    // Whatever DataFusion spawned ends here, and with it the last hold on the connection. A read that storage does not answer is not
+    // waited for: it holds a path and no key.
+    runtime.shutdown_background();
     Link::into_parts(link).filter(|_| reusable)
 }
 

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::{
     attest::{AttestError, Identity},
-    session::{SessionError, Sessions},
+    session::{Grant, SessionError, Sessions},
     spill::{SealedSpill, SpillFolder},
     storage::FilesOnly,
 };
@@ -169,14 +169,17 @@ impl Enclave {
         let Some(payload) = self.identity.open_release(release)? else {
             return Ok(());
         };
-        let lease = Duration::from_secs(u64::from(payload.lease_seconds));
-        self.sessions.accept(
-            payload.session,
-            payload.session_key,
-            &payload.keks,
-            lease,
-            Instant::now(),
-        )?;
+        let (payload, attested) = payload;
+        // The trusted site counts from when it had verified the evidence, this engine from when it gave it, which is earlier.
+        let issued = attested.checked_add(Duration::from_millis(payload.engine_age_millis));
+        let grant = Grant {
+            issued: issued.ok_or(SessionError::Stale)?,
+            session_age: Duration::from_millis(payload.session_age_millis),
+            lease: Duration::from_secs(u64::from(payload.lease_seconds)),
+        };
+        let (id, key) = (payload.session, payload.session_key);
+        self.sessions
+            .accept_granted(id, key, &payload.keks, grant, Instant::now())?;
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod channel;
 pub mod connection;
 pub mod enclave;
 pub mod hardening;
+pub mod horizon;
 pub mod issue;
 pub mod lifeline;
 pub mod listen;

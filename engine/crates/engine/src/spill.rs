@@ -88,6 +88,36 @@ struct SealedFile {
     size: Arc<AtomicU64>,
 }
 
+/// Why bytes that were put on a disk did not come back. What comes back altered, its opener refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SpillFault {
+    /// The file is gone.
+    #[error("a spill file is not there any more")]
+    Missing,
+    /// The file ends before what was written to it.
+    #[error("a spill file is shorter than what was written to it")]
+    Short,
+}
+
+impl SpillFault {
+    /// The stable name, as in `docs/reference/errors.md`.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "COFFER_SPILL_MISSING",
+            Self::Short => "COFFER_SPILL_LENGTH",
+        }
+    }
+}
+
+/// An error of the disk, or the fault that it tells of.
+fn fault(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(error.kind(), SpillFault::Missing),
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), SpillFault::Short),
+        _ => error,
+    }
+}
+
 impl SpillFile for SealedFile {
     // No `path`: nobody is to read the file but through `read_stream`.
 
@@ -97,7 +127,7 @@ impl SpillFile for SealedFile {
 
     fn read_stream(&self) -> Result<Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>> {
         let reader = ChunkReader {
-            input: BufReader::with_capacity(CHUNK_LEN, self.file.reopen()?),
+            input: BufReader::with_capacity(CHUNK_LEN, self.file.reopen().map_err(fault)?),
             chunks: Some(self.key.lock().reader().map_err(outward)?),
             _file: Arc::clone(&self.file),
         };
@@ -110,7 +140,7 @@ impl SpillFile for SealedFile {
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
         Ok(Box::new(ChunkWriter {
             folder: Arc::clone(&self.folder),
-            output: self.file.reopen()?,
+            output: self.file.reopen().map_err(fault)?,
             chunks: self.key.lock().writer().map_err(outward)?,
             plain: Vec::with_capacity(CHUNK_LEN),
             sealed: Vec::new(),
@@ -181,11 +211,11 @@ impl ChunkReader {
                 return Ok(None);
             };
             let mut frame = vec![0; HEADER_LEN];
-            self.input.read_exact(&mut frame)?;
+            self.input.read_exact(&mut frame).map_err(fault)?;
             let header = FrameHeader::parse(&frame).map_err(outward)?;
             frame.resize(header.frame_len().map_err(outward)?, 0);
             if let Some(rest) = frame.get_mut(HEADER_LEN..) {
-                self.input.read_exact(rest)?;
+                self.input.read_exact(rest).map_err(fault)?;
             }
             let opened = chunks.open(frame).map_err(outward)?;
             if opened.is_last() {
@@ -262,7 +292,7 @@ impl Scratch {
         file.seek(SeekFrom::Start(extent.offset))?;
         let start = out.len();
         out.resize(start + extent.length, 0);
-        file.read_exact(out.get_mut(start..).unwrap_or_default())
+        file.read_exact(out.get_mut(start..).unwrap_or_default()).map_err(fault)
     }
 }
 

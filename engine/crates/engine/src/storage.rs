@@ -3,10 +3,11 @@
 //! A pipe that nobody writes to would hold its reader for ever, on a thread that no cancel reaches; a device has no end. A
 //! host that swaps one in after the look gains what it has anyway: it can deny service.
 
-use std::{fmt, ops::Range};
+use std::{fmt, io, ops::Range};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use coffer_table::NotAFile;
 use futures::{StreamExt, stream, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
@@ -24,7 +25,7 @@ impl FilesOnly {
             Ok(found) if found.is_file() => Ok(()),
             Ok(_) => Err(Error::Generic {
                 store: "file system",
-                source: "under a file's name lies something else".into(),
+                source: Box::new(io::Error::new(io::ErrorKind::InvalidInput, NotAFile)),
             }),
             // Reading says it in the usual words.
             Err(_) => Ok(()),

@@ -10,7 +10,7 @@ mod times;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use coffer_proto::plan::{self, EvalMode, TypeId};
+use coffer_proto::plan::{self, EvalMode, FloatText, TypeId};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};
 
@@ -30,6 +30,7 @@ pub(crate) struct CastInfo<'a> {
     from: &'a DataType,
     to: &'a DataType,
     mode: EvalMode,
+    float_text: FloatText,
     zone: &'a str,
 }
 
@@ -59,7 +60,7 @@ impl CastInfo<'_> {
 pub(crate) fn compile(
     child: Arc<dyn PhysicalExpr>,
     to: &DataType,
-    mode: EvalMode,
+    (mode, float_text): (EvalMode, FloatText),
     zone: &str,
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
@@ -74,6 +75,7 @@ pub(crate) fn compile(
         from: &from,
         to,
         mode,
+        float_text,
         zone,
     };
     let kernel = match (&from, to) {
@@ -92,6 +94,7 @@ pub(crate) fn compile(
         types: &types,
         ret: to,
         mode,
+        float_text,
         zone,
     };
     Ok(Arc::new(SparkFunction::new(&call, kernel)))

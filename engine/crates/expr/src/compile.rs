@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use coffer_proto::plan::{self, EvalMode, expr::Kind};
+use coffer_proto::plan::{self, EvalMode, FloatText, expr::Kind};
 use datafusion_physical_expr::{
     PhysicalExpr,
     expressions::{Column, Literal},
@@ -13,7 +13,7 @@ use datafusion_physical_expr::{
 use crate::{
     Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    literal, math, predicate, strings, types,
+    literal, math, predicate, repeatable, strings, types,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already, else one that reads
@@ -64,7 +64,8 @@ pub fn compile(
         Kind::Cast(cast) => {
             let child = sub(cast.child.as_deref().ok_or_else(|| malformed("cast"))?)?;
             let to = types::required(cast.to.as_ref(), "cast")?;
-            cast::compile(child, &to, mode("cast", cast.mode)?, &cast.time_zone, schema)
+            let style = float_text("cast", cast.float_text)?;
+            cast::compile(child, &to, (mode("cast", cast.mode)?, style), &cast.time_zone, schema)
         }
         Kind::CaseWhen(case) => {
             let mut branches = Vec::with_capacity(case.branches.len());
@@ -133,7 +134,7 @@ pub fn normalize_key(key: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<A
         vec![key],
         vec![data_type.clone()],
         &data_type,
-        EvalMode::Legacy,
+        (EvalMode::Legacy, FloatText::Shortest),
         "",
     )
 }
@@ -147,12 +148,19 @@ fn mode(what: &str, mode: i32) -> Result<EvalMode, Unsupported> {
     EvalMode::try_from(mode).map_err(|_| Unsupported::new(what, format!("unknown evaluation mode {mode}")))
 }
 
+fn float_text(what: &str, style: i32) -> Result<FloatText, Unsupported> {
+    FloatText::try_from(style).map_err(|_| Unsupported::new(what, format!("unknown text of floats {style}")))
+}
+
 fn compile_call(
     call: &plan::Call,
     args: Vec<Arc<dyn PhysicalExpr>>,
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     let name = call.name.as_str();
+    if !repeatable::is_listed(name) {
+        return Err(Unsupported::new(name, "the engine has no such function"));
+    }
     let fallible: Vec<bool> = call.args.iter().map(is_fallible).collect();
     let data_type = types::required(call.r#type.as_ref(), name)?;
     if let Some(node) = predicate::node(name, &args, &fallible, schema) {
@@ -165,7 +173,8 @@ fn compile_call(
         .iter()
         .map(|arg| type_of(arg, schema))
         .collect::<Result<Vec<_>, _>>()?;
-    build_function(name, args, types, &data_type, mode(name, call.mode)?, &call.time_zone)
+    let how = (mode(name, call.mode)?, float_text(name, call.float_text)?);
+    build_function(name, args, types, &data_type, how, &call.time_zone)
 }
 
 fn check_type(
@@ -189,7 +198,7 @@ fn build_function(
     args: Vec<Arc<dyn PhysicalExpr>>,
     types: Vec<DataType>,
     ret: &DataType,
-    mode: EvalMode,
+    (mode, float_text): (EvalMode, FloatText),
     zone: &str,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     // Markers of the optimiser: they say something of their argument and change nothing.
@@ -205,6 +214,7 @@ fn build_function(
         types: &types,
         ret,
         mode,
+        float_text,
         zone,
     };
     let entry = find(name).ok_or_else(|| Unsupported::new(name, "the engine has no such function"))?;
@@ -230,17 +240,28 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
+const FAMILIES: [&[Entry]; 9] = [
+    arithmetic::FUNCTIONS,
+    average::FUNCTIONS,
+    decimal::FUNCTIONS,
+    math::FUNCTIONS,
+    predicate::FUNCTIONS,
+    strings::FUNCTIONS,
+    datetime::FUNCTIONS,
+    cast::FUNCTIONS,
+    cipher::FUNCTIONS,
+];
+
 fn find(name: &str) -> Option<&'static Entry> {
-    let families: [&'static [Entry]; 9] = [
-        arithmetic::FUNCTIONS,
-        average::FUNCTIONS,
-        decimal::FUNCTIONS,
-        math::FUNCTIONS,
-        predicate::FUNCTIONS,
-        strings::FUNCTIONS,
-        datetime::FUNCTIONS,
-        cast::FUNCTIONS,
-        cipher::FUNCTIONS,
-    ];
-    families.into_iter().flatten().find(|entry| entry.name == name)
+    FAMILIES.into_iter().flatten().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.into_iter().flatten().map(|entry| entry.name)
+}
+
+#[cfg(test)]
+pub(crate) fn is_known(name: &str) -> bool {
+    find(name).is_some() || predicate::is_node(name) || conditional::is_node(name) || is_marker(name)
 }

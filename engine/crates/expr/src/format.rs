@@ -1,92 +1,18 @@
 //! Values as text, as Spark's cast to string writes them.
 
+mod digits;
+mod float;
+mod jdk18;
+
 use std::fmt::Write;
+
+use digits::Digits;
+pub(crate) use float::{double, float, scientific};
 
 use crate::{
     calendar::{self, MICROS_PER_SECOND},
     decimal::plain,
 };
-
-/// `java.lang.Double.toString`: shortest digits that read back as the same value, plain between 10^−3 and 10^7.
-pub(crate) fn double(value: f64, out: &mut String) {
-    let magnitude = value.abs();
-    // Where one digit would do Java writes the nearest two.
-    let two = format!("{magnitude:.1e}");
-    let digits = if two.parse() == Ok(magnitude) {
-        two
-    } else {
-        format!("{magnitude:e}")
-    };
-    java_float(
-        value.is_nan(),
-        value.is_infinite(),
-        value.is_sign_negative(),
-        &digits,
-        out,
-    );
-}
-
-/// `java.lang.Float.toString`, as [`double`].
-pub(crate) fn float(value: f32, out: &mut String) {
-    let magnitude = value.abs();
-    let two = format!("{magnitude:.1e}");
-    let digits = if two.parse() == Ok(magnitude) {
-        two
-    } else {
-        format!("{magnitude:e}")
-    };
-    java_float(
-        value.is_nan(),
-        value.is_infinite(),
-        value.is_sign_negative(),
-        &digits,
-        out,
-    );
-}
-
-fn java_float(nan: bool, infinite: bool, negative: bool, scientific: &str, out: &mut String) {
-    if nan {
-        out.push_str("NaN");
-        return;
-    }
-    if negative {
-        out.push('-');
-    }
-    if infinite {
-        out.push_str("Infinity");
-        return;
-    }
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let mut digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    if digits.len() == 2 && digits.ends_with('0') {
-        digits.pop();
-    }
-    if digits.bytes().all(|b| b == b'0') {
-        out.push_str("0.0");
-    } else if (-3..7).contains(&exponent) {
-        point(&digits, exponent, out);
-    } else {
-        point(&digits, 0, out);
-        let _ = write!(out, "E{exponent}");
-    }
-}
-
-/// `d.ddd × 10^exponent` written out, with at least one digit on each side of the point.
-fn point(digits: &str, exponent: i32, out: &mut String) {
-    if exponent < 0 {
-        out.push_str("0.");
-        (1..-exponent).for_each(|_| out.push('0'));
-        out.push_str(digits);
-        return;
-    }
-    let whole = usize::try_from(exponent).unwrap_or(0) + 1;
-    let padded = format!("{digits:0<whole$}");
-    let (before, after) = padded.split_at(whole);
-    out.push_str(before);
-    out.push('.');
-    out.push_str(if after.is_empty() { "0" } else { after });
-}
 
 /// `java.math.BigDecimal.toString`: scientific when the first digit is after the sixth place behind the point.
 pub(crate) fn big_decimal(unscaled: i128, scale: i8, out: &mut String) {
@@ -150,6 +76,8 @@ pub(crate) fn hex_bytes(bytes: &[u8], out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use coffer_proto::plan::FloatText;
+
     use super::*;
 
     fn text(f: impl FnOnce(&mut String)) -> String {
@@ -176,10 +104,20 @@ mod tests {
             (f64::NAN, "NaN"),
             (f64::NEG_INFINITY, "-Infinity"),
         ] {
-            assert_eq!(text(|out| double(value, out)), expected);
+            for style in [FloatText::Shortest, FloatText::Jdk18] {
+                assert_eq!(text(|out| double(value, style, out)), expected);
+            }
         }
-        assert_eq!(text(|out| float(0.1, out)), "0.1");
-        assert_eq!(text(|out| float(16_777_216.0, out)), "1.6777216E7");
+        for style in [FloatText::Shortest, FloatText::Jdk18] {
+            assert_eq!(text(|out| float(0.1, style, out)), "0.1");
+            assert_eq!(text(|out| float(16_777_216.0, style, out)), "1.6777216E7");
+        }
+        for (style, expected) in [
+            (FloatText::Shortest, "8.41E21"),
+            (FloatText::Jdk18, "8.409999999999999E21"),
+        ] {
+            assert_eq!(text(|out| double(8.41e21, style, out)), expected);
+        }
     }
 
     #[test]

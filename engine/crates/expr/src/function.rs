@@ -12,7 +12,7 @@ use arrow::{
     datatypes::{DataType, Schema},
     record_batch::RecordBatch,
 };
-use coffer_proto::plan::EvalMode;
+use coffer_proto::plan::{EvalMode, FloatText};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};
@@ -54,6 +54,7 @@ pub(crate) struct CallInfo<'a> {
     pub(crate) types: &'a [DataType],
     pub(crate) ret: &'a DataType,
     pub(crate) mode: EvalMode,
+    pub(crate) float_text: FloatText,
     pub(crate) zone: &'a str,
 }
 
@@ -90,13 +91,14 @@ impl CallInfo<'_> {
     }
 }
 
-/// A function call in a physical plan. Equal when name, arguments, type, mode and time zone are: the kernel follows
-/// from those.
+/// A function call in a physical plan. Equal when name, arguments, type, mode, text of floats and time zone are: the kernel
+/// follows from those.
 pub(crate) struct SparkFunction {
     name: String,
     args: Vec<Arc<dyn PhysicalExpr>>,
     data_type: DataType,
     mode: EvalMode,
+    float_text: FloatText,
     zone: String,
     kernel: Kernel,
 }
@@ -108,6 +110,7 @@ impl SparkFunction {
             args: call.args.to_vec(),
             data_type: call.ret.clone(),
             mode: call.mode,
+            float_text: call.float_text,
             zone: call.zone.to_owned(),
             kernel,
         }
@@ -150,6 +153,7 @@ impl PhysicalExpr for SparkFunction {
             args: children,
             data_type: self.data_type.clone(),
             mode: self.mode,
+            float_text: self.float_text,
             zone: self.zone.clone(),
             kernel: Arc::clone(&self.kernel),
         }))
@@ -182,6 +186,7 @@ impl PartialEq for SparkFunction {
         self.name == other.name
             && self.data_type == other.data_type
             && self.mode == other.mode
+            && self.float_text == other.float_text
             && self.zone == other.zone
             && self.args == other.args
     }
@@ -194,6 +199,7 @@ impl Hash for SparkFunction {
         self.name.hash(state);
         self.data_type.hash(state);
         self.mode.hash(state);
+        self.float_text.hash(state);
         self.zone.hash(state);
         self.args.hash(state);
     }

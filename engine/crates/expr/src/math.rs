@@ -13,11 +13,13 @@ use arrow::{
         Int64Type,
     },
 };
+use coffer_proto::plan::FloatText;
 use datafusion_common::ScalarValue;
 
 use crate::{
     SparkError, Unsupported,
     decimal::{fits, power},
+    format,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     predicate::{order_f32, order_f64},
     vector::{all_null, argument, array, binary, try_binary, try_unary, typed, unary},
@@ -84,12 +86,13 @@ fn round(call: &CallInfo<'_>, mode: Mode) -> Built {
         }
         _ => return Err(call.unsupported("the scale must be an int")),
     };
+    let style = call.float_text;
     match (call.types, call.ret) {
         ([DataType::Decimal128(_, from), _], DataType::Decimal128(..)) => round_decimal(call, *from, scale, mode),
         ([DataType::Float32, _], DataType::Float32) => Ok(Arc::new(move |args, rows| {
             unary::<Float32Type, Float32Type>(args, rows, |v| {
                 if v.is_finite() {
-                    round_text(v.into(), scale, mode).parse().unwrap_or(v)
+                    round_text(v.into(), style, scale, mode).parse().unwrap_or(v)
                 } else {
                     v
                 }
@@ -98,7 +101,7 @@ fn round(call: &CallInfo<'_>, mode: Mode) -> Built {
         ([DataType::Float64, _], DataType::Float64) => Ok(Arc::new(move |args, rows| {
             unary::<Float64Type, Float64Type>(args, rows, |v| {
                 if v.is_finite() {
-                    round_text(v, scale, mode).parse().unwrap_or(v)
+                    round_text(v, style, scale, mode).parse().unwrap_or(v)
                 } else {
                     v
                 }
@@ -112,9 +115,9 @@ fn round(call: &CallInfo<'_>, mode: Mode) -> Built {
     }
 }
 
-/// Rounds the shortest decimal text of the double, as `BigDecimal(value).setScale` does; gives the result's text.
-fn round_text(value: f64, scale: i32, mode: Mode) -> String {
-    let scientific = format!("{:e}", value.abs());
+/// Rounds the decimal text of the double, as `BigDecimal(value).setScale` does; gives the result's text.
+fn round_text(value: f64, style: FloatText, scale: i32, mode: Mode) -> String {
+    let scientific = format::scientific(value.abs(), style);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
@@ -339,7 +342,7 @@ mod tests {
 
     #[test]
     fn doubles_round_by_their_decimal_text() {
-        let round = |v, scale, mode| round_text(v, scale, mode).parse::<f64>().unwrap();
+        let round = |v, scale, mode| round_text(v, FloatText::Shortest, scale, mode).parse::<f64>().unwrap();
         assert_eq!(round(2.5, 0, Mode::HalfUp), 3.0);
         assert_eq!(round(2.5, 0, Mode::HalfEven), 2.0);
         assert_eq!(round(-2.5, 0, Mode::HalfUp), -3.0);

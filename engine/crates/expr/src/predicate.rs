@@ -9,7 +9,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray},
     datatypes::{DataType, Float32Type, Float64Type, SchemaRef},
 };
-use coffer_proto::plan::EvalMode;
+use coffer_proto::plan::{EvalMode, FloatText};
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::{
@@ -154,6 +154,7 @@ fn comparison(
         types: &[left_type, right_type],
         ret: &DataType::Boolean,
         mode: EvalMode::Legacy,
+        float_text: FloatText::Shortest,
         zone: "",
     };
     Ok(Arc::new(SparkFunction::new(&call, kernel)))

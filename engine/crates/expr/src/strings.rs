@@ -1,16 +1,18 @@
 //! Strings. Characters are Unicode code points, as in Spark; collation is UTF8_BINARY only.
 
+mod char_varchar;
 mod like;
 mod position;
 mod search;
 mod shape;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, StringBuilder},
     datatypes::{DataType, Int32Type},
 };
+use coffer_schemes::char_text::{fixed, limited};
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::ColumnarValue;
 use memchr::memmem::Finder;
@@ -73,6 +75,13 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("string_lpad", Fallible::Never, |call| shape::pad(call, true)),
     entry("string_r_pad", Fallible::Never, |call| shape::pad(call, false)),
     entry("string_rpad", Fallible::Never, |call| shape::pad(call, false)),
+    entry("read_side_padding", Fallible::Never, char_varchar::read_side_padding),
+    entry("char_type_write_side_check", Fallible::Always, |call| {
+        char_varchar::write_side_check(call, fixed)
+    }),
+    entry("varchar_type_write_side_check", Fallible::Always, |call| {
+        char_varchar::write_side_check(call, |text, limit| limited(text, limit).map(Cow::Borrowed))
+    }),
     entry("string_replace", Fallible::Never, shape::replace),
     entry("string_repeat", Fallible::Never, shape::repeat),
     entry("string_space", Fallible::Never, shape::space),

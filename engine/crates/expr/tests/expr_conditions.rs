@@ -41,6 +41,7 @@ fn call(name: &str, id: TypeId, mode: EvalMode, args: Vec<Expr>) -> Expr {
         r#type: of(id),
         mode: mode.into(),
         time_zone: String::new(),
+        ..plan::Call::default()
     };
     Expr {
         kind: Some(Kind::Call(call)),

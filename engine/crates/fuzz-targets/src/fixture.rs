@@ -8,7 +8,9 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{ColumnId, FileKeys, KekSet, Keyring, Passphrase, TableId, TableKey, Vault, WrappedTableKey};
+use coffer_keys::{
+    ColumnId, FileKeys, Home, KekSet, Keyring, Passphrase, Policy, TableId, TableKey, Vault, WrappedTableKey,
+};
 use coffer_sealing::{Secret, SessionId, SessionKey};
 use coffer_table::{Column, SparkType, TableWriter, WriteId, WriteOptions};
 use parquet::{
@@ -59,6 +61,12 @@ static VAULT: LazyLock<Arc<Vault>> = LazyLock::new(|| {
     }
     Arc::new(Vault::from(Keyring::open(&keyring, &passphrase()).unwrap()))
 });
+
+/// A policy that the fixtures' keyring signed.
+pub(crate) fn policy(text: &str) -> Policy {
+    let folder = scratch();
+    coffer_table::policy::replace(&Home::at(folder.path()), VAULT.keyring(), text).unwrap()
+}
 
 /// The key of the fixtures' table.
 pub(crate) static TABLE_KEY: LazyLock<TableKey> = LazyLock::new(|| {

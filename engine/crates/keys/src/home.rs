@@ -1,4 +1,4 @@
-//! The owner's folder: `keyring.coffer`, `policy.toml`, `register.coffer`, `audit/`.
+//! The owner's folder: `keyring.coffer`, `policy.toml` with `policy.sig`, `register.coffer`, `audit/`.
 
 use std::{
     os::unix::fs::DirBuilderExt,
@@ -56,6 +56,11 @@ impl Home {
     /// The policy file.
     pub fn policy(&self) -> PathBuf {
         self.0.join("policy.toml")
+    }
+
+    /// What says that the policy is the owner's.
+    pub fn policy_signature(&self) -> PathBuf {
+        self.0.join("policy.sig")
     }
 
     /// The folder of the audit log.

@@ -91,9 +91,11 @@ impl HadoopKms {
         if let Some(http) = self.http.get() {
             return Ok(http);
         }
-        let http = Http::new(&self.uri.servers, self.uri.ca.as_deref()).map_err(|reason| MasterError::Settings {
-            of: self.of.clone(),
-            reason,
+        let http = Http::new(&self.uri.servers, &self.uri.plain_http, self.uri.ca.as_deref()).map_err(|reason| {
+            MasterError::Settings {
+                of: self.of.clone(),
+                reason,
+            }
         })?;
         Ok(self.http.get_or_init(|| http))
     }

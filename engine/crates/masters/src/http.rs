@@ -4,8 +4,13 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use ureq::{
     Agent,
-    http::Request,
+    config::Config,
+    http::{Request, Uri},
     tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem},
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
 };
 use zeroize::Zeroizing;
 
@@ -49,9 +54,9 @@ pub(crate) enum Trouble {
 pub(crate) struct Http(Agent);
 
 impl Http {
-    /// For servers at these addresses. `ca`: PEM certificates to trust instead of the system's, which are read only if somebody speaks
+    /// For servers at these addresses. `plain`: hosts that may be asked over plain HTTP, wherever they are. `ca`: PEM certificates to trust instead of the system's, which are read only if somebody speaks
     /// TLS: that takes some ten milliseconds. An error is for people.
-    pub(crate) fn new(servers: &[String], ca: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn new(servers: &[String], plain: &[String], ca: Option<&Path>) -> Result<Self, String> {
         let tls = ca.is_some() || servers.iter().any(|server| !server.starts_with("http://"));
         let roots = if tls { roots(ca)? } else { Vec::new() };
         let tls = TlsConfig::builder()
@@ -71,7 +76,11 @@ impl Http {
             .max_idle_connections(KEPT)
             .max_idle_connections_per_host(KEPT)
             .build();
-        Ok(Self(config.into()))
+        let resolver = Nearby {
+            plain: plain.to_vec(),
+            names: DefaultResolver::default(),
+        };
+        Ok(Self(Agent::with_parts(config, DefaultConnector::default(), resolver)))
     }
 
     /// Sends a request and reads the answer, in at most this time.
@@ -91,6 +100,39 @@ impl Http {
     }
 }
 
+/// Finds addresses; for plain HTTP those of this machine alone, unless the policy names the host. A name such as `localhost` means what
+/// whoever answers for names says it does.
+#[derive(Debug)]
+struct Nearby {
+    plain: Vec<String>,
+    names: DefaultResolver,
+}
+
+impl Resolver for Nearby {
+    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let found = self.names.resolve(uri, config, timeout)?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_lowercase();
+        let sealed = uri.scheme_str() == Some("https");
+        let here = || found.iter().all(|address| address.ip().to_canonical().is_loopback());
+        match sealed || self.plain.contains(&host) || here() {
+            true => Ok(found),
+            false => Err(ureq::Error::Other(Box::new(NotHere(host)))),
+        }
+    }
+}
+
+/// A host that was taken for this machine.
+#[derive(Debug)]
+struct NotHere(String);
+
+impl std::fmt::Display for NotHere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "plain HTTP to {}, which is not this machine", self.0)
+    }
+}
+
+impl std::error::Error for NotHere {}
+
 fn trouble(error: ureq::Error, within: Duration) -> Trouble {
     match error {
         ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
@@ -109,6 +151,7 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
         ureq::Error::ConnectionFailed => Trouble::Unsent("no connection".to_owned()),
         ureq::Error::Rustls(error) => untrusted(&error),
         ureq::Error::Tls(words) => Trouble::Untrusted(words.to_owned()),
+        ureq::Error::Other(error) if error.is::<NotHere>() => Trouble::Untrusted(error.to_string()),
         ureq::Error::BodyExceedsLimit(limit) => Trouble::Garbage(format!("more than {limit} bytes")),
         error => Trouble::Garbage(in_short(&error.to_string())),
     }
@@ -172,9 +215,35 @@ mod tests {
 
     fn ask(address: &str, within: Duration) -> Result<Answer, Trouble> {
         let request = Request::get(address).body(Vec::new()).unwrap();
-        Http::new(&[address.to_owned()], None)
+        Http::new(&[address.to_owned()], &[], None)
             .unwrap()
             .exchange(request, within)
+    }
+
+    #[test]
+    fn plain_http_does_not_leave_this_machine() {
+        // An address that is nobody's: a connection to it would take its time.
+        for host in ["192.0.2.1", "[2001:db8::1]"] {
+            let asked = ask(&format!("http://{host}:9/"), 10 * SECOND);
+            assert!(
+                matches!(asked, Err(Trouble::Untrusted(words)) if words.contains("not this machine")),
+                "{host}"
+            );
+        }
+        // One that the policy names is asked, here in vain.
+        let request = Request::get("http://192.0.2.1:9/").body(Vec::new()).unwrap();
+        let named = Http::new(&["http://192.0.2.1:9/".into()], &["192.0.2.1".into()], None).unwrap();
+        assert!(!matches!(
+            named.exchange(request, SECOND / 4),
+            Err(Trouble::Untrusted(_))
+        ));
+        for host in ["localhost", "127.0.0.1"] {
+            let answered = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Duration::ZERO);
+            assert_eq!(
+                ask(&answered.replace("127.0.0.1", host), 10 * SECOND).unwrap().status,
+                200
+            );
+        }
     }
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -224,11 +293,11 @@ mod tests {
     fn a_file_without_certificates_is_no_trust() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(
-            Http::new(&[], Some(file.path()))
+            Http::new(&[], &[], Some(file.path()))
                 .err()
                 .unwrap()
                 .contains("no PEM certificate")
         );
-        assert!(Http::new(&["http://plain".into()], Some(Path::new("/nowhere.pem"))).is_err());
+        assert!(Http::new(&["http://plain".into()], &[], Some(Path::new("/nowhere.pem"))).is_err());
     }
 }

@@ -25,11 +25,12 @@ mod retry;
 mod secret_text;
 
 use coffer_keys::{
-    MasterError, MasterKeys, Masters, Policy,
+    MasterError, MasterKeys, MasterUri, Masters, Policy,
     master::{DataKeys, Envelope, Limits, OutsideUri},
 };
 
 use cache::Cached;
+use zeroize::Zeroizing;
 
 /// The masters of a policy. Nobody is asked yet.
 pub fn of(policy: &Policy) -> Masters {
@@ -43,6 +44,28 @@ pub fn open(uri: &OutsideUri) -> Box<dyn MasterKeys> {
         OutsideUri::AwsKms(uri) => cached(aws::AwsKms::new(uri.clone()), uri.limits),
         OutsideUri::Pkcs11(uri) => cached(pkcs11::Token::new(uri.clone()), uri.limits),
     }
+}
+
+/// The secrets that these masters are asked with, as far as they can be had now, and what they are: they belong nowhere else.
+pub fn secrets(policy: &Policy) -> Vec<(String, Zeroizing<String>)> {
+    let mut all = Vec::new();
+    for (name, uri) in policy.masters() {
+        let MasterUri::Outside(uri) = uri else { continue };
+        match uri {
+            // A name, and no secret.
+            OutsideUri::HadoopKms(_) => {}
+            OutsideUri::AwsKms(uri) => all.extend(
+                aws::secrets(uri)
+                    .into_iter()
+                    .map(|secret| (format!("AWS credentials of the master {name:?}"), secret)),
+            ),
+            OutsideUri::Pkcs11(uri) => {
+                let pin = pkcs11::pin(uri).ok();
+                all.extend(pin.map(|pin| (format!("the PIN of the master {name:?}"), pin)));
+            }
+        }
+    }
+    all
 }
 
 fn cached(kms: impl DataKeys + 'static, limits: Limits) -> Box<dyn MasterKeys> {

@@ -29,6 +29,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::garbage;
 use session::Slot;
+pub(crate) use session::pin;
 
 /// Bytes of the nonce of AES-GCM; it lies before the ciphertext.
 const NONCE: usize = 12;

@@ -338,6 +338,7 @@ impl Builder<'_> {
                     name: column.name.clone(),
                     r#type: column.r#type,
                     nullable: column.nullable,
+                    ..Field::default()
                 });
                 let schema = Schema {
                     fields: fields.collect(),

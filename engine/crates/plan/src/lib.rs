@@ -35,7 +35,7 @@ mod top_k;
 mod union;
 mod values;
 
-pub use aggregate::ashe_counts;
+pub use aggregate::{DependsOn, ashe_counts, depends_on};
 pub use build::{BuildContext, Plan, build};
 pub use error::Unsupported;
 pub use io::{ReadLimit, ScanFiles, TaskIo, with_task_io};

@@ -5,10 +5,10 @@
 //! | [`plain`] | the column | everything |
 //! | [`tee`] | the column, which Parquet's encryption seals | sizes |
 //! | [`standard`] | AES-256-GCM for each value | which values are NULL, lengths |
-//! | [`det`] | AES-SIV (RFC 5297) | equality |
-//! | [`ope`] | Boldyreva et al. 2009 | order, and about the upper half of the bits |
-//! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair |
-//! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took |
+//! | [`det`] | AES-SIV (RFC 5297) | equality, which values are NULL, lengths |
+//! | [`ope`] | Boldyreva et al. 2009 | order, about the upper half of the bits, which values are NULL |
+//! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair, which values are NULL |
+//! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took, which values are NULL |
 //! | [`splashe`] | Seabed's enhanced SPLASHE: a dimension and a measure | how many values are frequent |
 //!
 //! Paillier, the slow reference for sums, is a crate of its own: no enclave needs its big numbers.
@@ -30,6 +30,7 @@
 
 mod aes;
 pub mod ashe;
+pub mod char_text;
 mod codec;
 pub mod det;
 mod domain;

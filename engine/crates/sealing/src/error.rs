@@ -11,6 +11,23 @@ pub enum Fault {
     Us,
 }
 
+/// Which kind of check refused sealed bytes: the end of every code that says that something does not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedBy {
+    /// The tag: bytes were altered, or sealed for another place or under another key.
+    Tag,
+    /// A length: bytes are missing or too many, or the length that a header states is not possible.
+    Length,
+    /// The order of frames: one is missing, repeated, or after the last.
+    Order,
+    /// Magic, version, kind or reserved bits: these are no sealed bytes of this kind.
+    Format,
+    /// The place that a preamble names: another partition, target or attempt.
+    Place,
+    /// None: this side failed, and not what it was given.
+    Nothing,
+}
+
 /// Why something could not be sealed or opened. Never holds a value of data or a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -135,6 +152,30 @@ impl Error {
             | Error::WrongAttempt
             | Error::UnknownKind(_)
             | Error::Unauthentic => Fault::Host,
+        }
+    }
+
+    /// Which kind of check failed.
+    pub fn refused_by(&self) -> RefusedBy {
+        match self {
+            Error::Unauthentic => RefusedBy::Tag,
+            Error::WrongLength { .. } | Error::Truncated { .. } | Error::Trailing { .. } | Error::BadLength(_) => {
+                RefusedBy::Length
+            }
+            Error::WrongCounter { .. } | Error::FrameAfterLast | Error::Unfinished { .. } | Error::Refused => {
+                RefusedBy::Order
+            }
+            Error::BadMagic | Error::UnknownVersion(_) | Error::ReservedBits | Error::UnknownKind(_) => {
+                RefusedBy::Format
+            }
+            Error::WrongPartition | Error::WrongTarget | Error::WrongAttempt => RefusedBy::Place,
+            Error::Randomness
+            | Error::Crypto
+            | Error::TooLong { .. }
+            | Error::TooManyFrames
+            | Error::SealedAfterLast
+            | Error::TargetTaken
+            | Error::BufferShortened => RefusedBy::Nothing,
         }
     }
 

@@ -58,8 +58,47 @@ macro_rules! number_id {
 
 random_id!(
     /// One session: the life of a query's keys. Not a secret.
+    ///
+    /// `issuer (8 bytes) ‖ number (u64, big endian)`: a client engine numbers its sessions in the order in which they begin, so that it can
+    /// say in few words which of them have ended. The id is in the identity of all that is sealed under the session's key.
     SessionId
 );
+
+/// Who numbers sessions: one client engine, for one application, from its start to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionIssuer(pub [u8; 8]);
+
+impl SessionIssuer {
+    /// 64 random bits.
+    pub fn draw() -> Result<Self, Error> {
+        let mut bytes = [0; 8];
+        fill_random(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Its session of this number.
+    pub fn session(self, number: u64) -> SessionId {
+        let mut bytes = [0; 16];
+        let (issuer, count) = bytes.split_at_mut(8);
+        issuer.copy_from_slice(&self.0);
+        count.copy_from_slice(&number.to_be_bytes());
+        SessionId(bytes)
+    }
+}
+
+impl SessionId {
+    /// Who gave it its number.
+    pub fn issuer(&self) -> SessionIssuer {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        SessionIssuer([a, b, c, d, e, f, g, h])
+    }
+
+    /// Its number among its issuer's.
+    pub fn number(&self) -> u64 {
+        let [.., a, b, c, d, e, f, g, h] = self.0;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
 random_id!(
     /// One run of one task, drawn by the engine that runs it (see [`crate::Attempt`]). Not a secret.
     AttemptId

@@ -40,9 +40,9 @@ pub mod stream;
 mod unsealed;
 
 pub use blob::{open_blob, seal_blob};
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, RefusedBy};
 pub use frame::{FrameHeader, MAX_FRAME_LEN, OpenedFrame};
-pub use ids::{AttemptId, ExecutionId, MessageId, Partition, SessionId, StageId};
+pub use ids::{AttemptId, ExecutionId, MessageId, Partition, SessionId, SessionIssuer, StageId};
 pub use message::{MessageIdentity, Purpose, identity, open_message, seal_message};
 pub use object::{ObjectKind, open_object, seal_object};
 pub use schedule::{DerivationKey, SessionKey};

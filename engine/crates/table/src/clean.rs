@@ -4,10 +4,12 @@
 //! older versions name. Never while someone may want them: leftovers stay while the table is being written, superseded
 //! files while a running program has it open (see [`Lease`]). Files in any other form are reported, and never touched; and so are those in
 //! folders that are not of the table's making: another table, with files in the same form, may lie in one.
+//!
+//! All of it happens in the folder in which the table's manifest was found, held open, and no link below it is followed: so a host that puts a link
+//! in a folder's place has nothing of another table removed.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
 };
@@ -15,12 +17,11 @@ use std::{
 use coffer_keys::{Home, TableId};
 
 use crate::{
-    Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest, WriteId, disk, open::version_of,
+    Digest, Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest, WriteId, disk,
+    folder::Folder,
+    open::{MANIFEST_LIMIT, version_of},
     writer::name_parts,
 };
-
-/// Folders below each other at most: one for each plain partition column.
-const DEPTH: usize = 64;
 
 /// Files in a table's folder that the newest version does not name. Paths are relative to it.
 #[derive(Debug, Default)]
@@ -46,6 +47,10 @@ pub struct Cleaned {
 
 /// Looks what there is. Of older versions only those are known whose manifests are kept and sound.
 pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
+    beside_in(table, &Folder::open(table.folder())?)
+}
+
+fn beside_in(table: &VerifiedManifest, folder: &Folder) -> Result<Beside, Error> {
     let known: HashSet<&str> = table.manifest().files.iter().map(|file| file.path.as_str()).collect();
     // A broken chain is a finding of its own; what only it could explain counts as extra.
     let older = table.older().unwrap_or_default();
@@ -63,7 +68,7 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
     let mut versions = older.iter().chain([table.manifest()]);
     let adopted = versions.any(|manifest| manifest.files.iter().any(|file| file.adopted.is_some()));
     let mut found = Beside::default();
-    for path in walk(table.folder())? {
+    for path in folder.walk()? {
         let text = path.to_str();
         if let Some(version) = path
             .strip_prefix(MANIFEST_FOLDER)
@@ -88,31 +93,78 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
 /// Removes leftovers and superseded files, as far as nobody may want them.
 pub fn clean(home: &Home, table: &VerifiedManifest) -> Result<Cleaned, Error> {
     let id = table.manifest().table;
+    let folder = table.root()?;
     let mut cleaned = Cleaned::default();
     // Looked at only under the lease: a write that was published just before named its files by then.
     match Lease::alone(home, id, Use::Writing)? {
         None => cleaned.writing = true,
         Some(_lease) => {
-            let extra = beside(table)?.extra;
-            cleaned.removed.extend(remove_leftovers(table.folder(), &extra)?);
+            let extra = beside_in(table, &folder)?.extra;
+            cleaned.removed.extend(remove_leftovers(&folder, &extra)?);
+            cleaned.removed.extend(remove_dropped(&folder, table.record(), &extra)?);
         }
     }
     match Lease::alone(home, id, Use::Reading)? {
-        None => cleaned.reading = !beside(table)?.superseded.is_empty(),
+        None => cleaned.reading = !beside_in(table, &folder)?.superseded.is_empty(),
         Some(_lease) => {
-            for (path, _) in beside(table)?.superseded {
-                remove(table.folder(), &path)?;
+            for (path, _) in beside_in(table, &folder)?.superseded {
+                folder.remove(&path)?;
                 cleaned.removed.push(path);
             }
         }
     }
-    remove_empty_folders(table.folder(), &cleaned.removed);
+    remove_empty_folders(&folder, &cleaned.removed);
     Ok(cleaned)
 }
 
-/// What a table that was never finished left in its folder.
+/// What a table that was never finished left in its folder, if that is there.
 pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
-    walk(&record.path)
+    match unfinished_folder(record)? {
+        Some(folder) => left_unfinished(&folder, record),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The folder of a table that was never finished. No manifest says whose it is: it must not be another table's.
+fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
+    let folder = match Folder::open(&record.path) {
+        Ok(folder) => folder,
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let manifests = Path::new(MANIFEST_FOLDER);
+    for (name, _) in folder.names(manifests)? {
+        if name.to_str().and_then(version_of).is_none() {
+            continue;
+        }
+        let bytes = folder.read(&manifests.join(&name), MANIFEST_LIMIT)?.unwrap_or_default();
+        if let Ok((envelope, _)) = Envelope::parse(&bytes)
+            && envelope.table != record.id
+        {
+            return Err(Error::ManifestForeign {
+                want: record.id,
+                got: envelope.table,
+            });
+        }
+    }
+    Ok(Some(folder))
+}
+
+/// The files of its one write, and half-made manifests. Records of before do not say which write: then a folder that is reached by a link, which
+/// none was when it was recorded, is not looked into.
+fn left_unfinished(folder: &Folder, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+    if record.first().is_none() && fs::canonicalize(&record.path).ok().as_ref() != Some(&record.path) {
+        return Err(Error::FolderChanged(record.path.clone()));
+    }
+    let mut files = folder.walk()?;
+    files.retain(|file| {
+        let of = file.file_name().and_then(|name| name.to_str()).and_then(name_parts);
+        match (of, record.first()) {
+            (Some(of), Some(first)) => of == first,
+            _ => true,
+        }
+    });
+    Ok(files)
 }
 
 /// Clears away a table that was never finished: its leftovers, its folder if then empty, and its record. A table with a
@@ -132,12 +184,17 @@ pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Ve
     if record.committed.is_some() {
         return Err(Error::NameTaken(record.name));
     }
-    let removed = remove_leftovers(&record.path, &unfinished_files(&record)?)?;
-    remove_empty_folders(&record.path, &removed);
-    // Not empty means that somebody else's files are there; they stay, and so does the folder.
-    let _ = fs::remove_dir(record.path.join(MANIFEST_FOLDER));
-    let _ = fs::remove_dir(&record.path);
-    register.remove(record.id)?;
+    let mut removed = Vec::new();
+    if let Some(folder) = unfinished_folder(&record)? {
+        let files = left_unfinished(&folder, &record)?;
+        removed = remove_leftovers(&folder, &files)?;
+        removed.extend(remove_dropped(&folder, &record, &files)?);
+        remove_empty_folders(&folder, &removed);
+        // Not empty means that somebody else's files are there; they stay, and so does the folder.
+        folder.remove_folder(Path::new(MANIFEST_FOLDER));
+        let _ = disk::act(disk::Op::Remove, &record.path, || fs::remove_dir(&record.path));
+    }
+    register.remove_unfinished(record.id)?;
     Ok(removed)
 }
 
@@ -152,16 +209,16 @@ pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, E
 }
 
 /// Removes the files of one write but those to be kept.
-pub(crate) fn remove_written(folder: &Path, write: WriteId, keep: &HashSet<&str>) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn remove_written(folder: &Folder, write: WriteId, keep: &HashSet<&str>) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
-    for path in walk(folder)? {
+    for path in folder.walk()? {
         let ours = path
             .file_name()
             .and_then(|name| name.to_str())
             .and_then(name_parts)
             .is_some_and(|id| id == write);
         if ours && !path.to_str().is_some_and(|text| keep.contains(text)) {
-            remove(folder, &path)?;
+            folder.remove(&path)?;
             removed.push(path);
         }
     }
@@ -169,22 +226,30 @@ pub(crate) fn remove_written(folder: &Path, write: WriteId, keep: &HashSet<&str>
     Ok(removed)
 }
 
-fn remove_leftovers(folder: &Path, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+fn remove_leftovers(folder: &Folder, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
     for file in files.iter().filter(|file| is_leftover(file) && is_within(folder, file)) {
-        remove(folder, file)?;
+        folder.remove(file)?;
         removed.push(file.clone());
     }
     Ok(removed)
 }
 
-fn remove(folder: &Path, file: &Path) -> Result<(), Error> {
-    let path = folder.join(file);
-    match fs::remove_file(&path) {
-        // Its writer was faster.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        done => done.map_err(Error::io("remove", &path)),
+/// Manifests of publications that failed.
+fn remove_dropped(folder: &Folder, record: &TableRecord, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut removed = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(MANIFEST_FOLDER).ok().and_then(Path::to_str);
+        let Some(version) = name.and_then(version_of) else {
+            continue;
+        };
+        let hash = folder.read(file, MANIFEST_LIMIT)?.map(|bytes| Digest::of(&bytes));
+        if hash.is_some_and(|hash| record.is_dropped(version, hash)) {
+            folder.remove(file)?;
+            removed.push(file.clone());
+        }
     }
+    Ok(removed)
 }
 
 /// Whether a file right in the folder is one that other writers leave there beside their data: `_SUCCESS`, `.part-….crc`.
@@ -204,7 +269,7 @@ fn is_leftover(path: &Path) -> bool {
 }
 
 /// Whether a table itself has files where this one lies: right in its folder, among its manifests, or in folders of partitions.
-fn is_within(folder: &Path, file: &Path) -> bool {
+fn is_within(folder: &Folder, file: &Path) -> bool {
     let parent = file.parent().unwrap_or(Path::new(""));
     if parent == Path::new(MANIFEST_FOLDER) {
         return true;
@@ -213,14 +278,14 @@ fn is_within(folder: &Path, file: &Path) -> bool {
         let name = inner.file_name().and_then(|name| name.to_str());
         let named = name.is_some_and(|name| name.find('=').is_some_and(|at| at > 0));
         // A table that somebody put under such a name has manifests of its own.
-        named && !folder.join(inner).join(MANIFEST_FOLDER).exists()
+        named && !folder.has(&inner.join(MANIFEST_FOLDER))
     };
     let mut folders = parent.ancestors().filter(|inner| !inner.as_os_str().is_empty());
     folders.all(partition)
 }
 
 /// Partition folders that held nothing else.
-fn remove_empty_folders(folder: &Path, removed: &[PathBuf]) {
+fn remove_empty_folders(folder: &Folder, removed: &[PathBuf]) {
     let mut folders = BTreeSet::new();
     for file in removed {
         folders.extend(file.ancestors().skip(1).filter(|inner| !inner.as_os_str().is_empty()));
@@ -228,40 +293,7 @@ fn remove_empty_folders(folder: &Path, removed: &[PathBuf]) {
     // The innermost first; one that is not empty stays.
     for inner in folders.into_iter().rev() {
         if inner != Path::new(MANIFEST_FOLDER) {
-            let _ = fs::remove_dir(folder.join(inner));
+            folder.remove_folder(inner);
         }
     }
-}
-
-/// All files below a folder, relative to it, in order. Links are not followed.
-fn walk(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    let mut folders = vec![(PathBuf::new(), 0_usize)];
-    while let Some((inner, depth)) = folders.pop() {
-        for (name, is_folder) in names(&folder.join(&inner))? {
-            let path = inner.join(name);
-            if is_folder && depth < DEPTH {
-                folders.push((path, depth.saturating_add(1)));
-            } else {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn names(folder: &Path) -> Result<Vec<(OsString, bool)>, Error> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("read", folder)(error)),
-    };
-    entries
-        .map(|entry| {
-            let entry = entry?;
-            Ok((entry.file_name(), entry.file_type()?.is_dir()))
-        })
-        .map(|entry: std::io::Result<_>| entry.map_err(Error::io("read", folder)))
-        .collect()
 }

@@ -1,13 +1,13 @@
-//! Files that appear whole or not at all.
+//! Files that appear whole or not at all, and the one way to a disk.
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::Write,
+    io::{self, Write},
     os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
-use crate::Error;
+use crate::{Error, NotAFile};
 
 /// Before the random part of a temporary file's name. Nobody reads such files; `verify` names them.
 pub(crate) const TEMPORARY: &str = ".tmp-";
@@ -18,54 +18,32 @@ pub(crate) fn random_hex<const N: usize>() -> Result<String, Error> {
     Ok(hex::encode(bytes))
 }
 
-/// A whole file on the disk that is still to get its name. Without one it goes again, also when the disk was full half way.
-pub(crate) struct Staged(PathBuf);
-
-impl Staged {
-    /// Writes these bytes into a folder; durable but for the name when it returns.
-    pub(crate) fn write(folder: &Path, bytes: &[u8]) -> Result<Self, Error> {
-        Self::write_to(folder.join(format!("{TEMPORARY}{}", random_hex::<8>()?)), bytes, 0o666)
-    }
-
-    fn write_to(path: PathBuf, bytes: &[u8], mode: u32) -> Result<Self, Error> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
-        let staged = Self(path);
-        file.write_all(bytes)
-            .and_then(|()| file.sync_all())
-            .map_err(Error::io("write", &staged.0))?;
-        Ok(staged)
-    }
-
-    /// Names it so, in its folder, if there is no such file; durable when it returns.
-    pub(crate) fn put_if_absent(self, name: &str) -> Result<bool, Error> {
-        let path = self.0.with_file_name(name);
-        match fs::hard_link(&self.0, &path) {
-            Ok(()) => {
-                let folder = self.folder().to_owned();
-                drop(self);
-                sync_folder(&folder).map(|()| true)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(Error::io("publish", &path)(error)),
-        }
-    }
-
-    fn folder(&self) -> &Path {
-        self.0.parent().unwrap_or(Path::new("."))
-    }
+/// What is done to a disk, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Open,
+    Read,
+    Make,
+    Create,
+    Write,
+    Link,
+    Rename,
+    Remove,
+    Sync,
+    Lock,
 }
 
-impl Drop for Staged {
-    fn drop(&mut self) {
-        // What cannot be removed now, nobody reads, and `verify --clean` removes.
-        let _ = fs::remove_file(&self.0);
-    }
+/// Everything that a publication does to a disk goes through here, so that tests can have any of it fail, or be the last thing that the process did.
+#[cfg_attr(not(test), allow(unused_variables, reason = "tests look at them"))]
+pub(crate) fn act<T>(op: Op, path: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    #[cfg(test)]
+    return fault::around(op, path, act);
+    #[cfg(not(test))]
+    act()
 }
+
+#[cfg(test)]
+pub(crate) mod fault;
 
 /// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed
 /// process left in `<path>.tmp`, the next removes.
@@ -73,32 +51,39 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    match fs::remove_file(&temporary) {
+    match act(Op::Remove, &temporary, || fs::remove_file(&temporary)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(Error::io("remove", &temporary)(error));
         }
         _ => {}
     }
-    let staged = Staged::write_to(temporary, bytes, 0o600)?;
-    fs::rename(&staged.0, path).map_err(Error::io("replace", path))?;
-    sync_folder(staged.folder())
+    let written = write(&temporary, bytes)
+        .and_then(|()| act(Op::Rename, path, || fs::rename(&temporary, path)).map_err(Error::io("replace", path)));
+    if written.is_err() {
+        // What cannot be removed now, the next writing removes.
+        let _ = act(Op::Remove, &temporary, || fs::remove_file(&temporary));
+    }
+    written?;
+    sync_folder(path.parent().unwrap_or(Path::new(".")))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = act(Op::Create, path, create).map_err(Error::io("create", path))?;
+    let written = act(Op::Write, path, || file.write_all(bytes).and_then(|()| file.sync_all()));
+    written.map_err(Error::io("write", path))
 }
 
 /// Makes names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), Error> {
-    File::open(folder)
-        .and_then(|file| file.sync_all())
-        .map_err(Error::io("write", folder))
+    let sync = || File::open(folder).and_then(|file| file.sync_all());
+    act(Op::Sync, folder, sync).map_err(Error::io("write", folder))
 }
 
 /// Opens a file that a host has in its hands. What is no file is refused: a pipe would be waited for, a device has no end.
 pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     if !fs::metadata(path)?.is_file() {
-        let kind = std::io::ErrorKind::InvalidInput;
-        return Err(std::io::Error::new(
-            kind,
-            "under its name lies something else than a file",
-        ));
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, NotAFile));
     }
     File::open(path)
 }
@@ -106,7 +91,7 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 /// Reads a whole file of at most `limit` bytes, if it is there.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     use std::io::Read;
-    let file = match open(path) {
+    let file = match act(Op::Read, path, || open(path)) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io("read", path)(error)),

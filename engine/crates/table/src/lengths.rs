@@ -100,6 +100,14 @@ pub fn check_clear_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
     check_pages(bytes)
 }
 
+/// A whole column chunk of an unverified input: as it was when the query first read it, and then also one of sound lengths.
+pub fn check_plain_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
+    if Digest::of(bytes) != *digest {
+        return Err(Error::PlainChanged);
+    }
+    check_pages(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::{

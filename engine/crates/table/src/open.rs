@@ -6,34 +6,18 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use coffer_keys::{Home, KekId, KekSet, Keyring, Policy, TableKey, TablePolicy, Vault};
+use coffer_keys::{Home, KekId, KekSet, Policy, TableKey, TablePolicy, Vault};
 
 use crate::{
     Codec, Digest, Envelope, Error, FilePin, FooterPin, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord,
-    disk, manifest_name,
+    Target,
+    disk::{self, Op, act},
+    find::find,
+    folder::Folder,
+    manifest_name,
 };
 
 pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
-
-/// How a caller names a table.
-#[derive(Debug, Clone)]
-pub enum Target {
-    /// By its name in register and policy.
-    Name(String),
-    /// By its folder, which register or policy must know.
-    Path(PathBuf),
-}
-
-impl Target {
-    /// A folder as Spark may write it: a path or a `file:` URL.
-    pub fn path(text: &str) -> Self {
-        let path = text
-            .strip_prefix("file://")
-            .or_else(|| text.strip_prefix("file:"))
-            .unwrap_or(text);
-        Self::Path(PathBuf::from(path))
-    }
-}
 
 /// A manifest that is authentic and that the register knows as the table's newest. Only [`open_table`] and
 /// [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the table's key, so it never leaves the trusted site.
@@ -73,9 +57,32 @@ impl VerifiedManifest {
         &self.manifest
     }
 
-    /// The table's folder, canonical.
+    /// The table's folder, by the spelling that it was opened by.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The same, held open: it must still be the folder in which the manifest was found. For who changes something there.
+    pub(crate) fn root(&self) -> Result<Folder, Error> {
+        let folder = Folder::open(&self.folder)?;
+        let place = Path::new(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
+        match folder.read(&place, MANIFEST_LIMIT)? {
+            Some(bytes) if Digest::of(&bytes) == self.hash => Ok(folder),
+            _ => Err(Error::FolderChanged(self.folder.clone())),
+        }
+    }
+
+    /// Whether its manifest is also what is found by another path.
+    pub fn check_at(&self, path: &Path) -> Result<(), Error> {
+        let folder = crate::spelling::normal(path)?;
+        let place = folder.join(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
+        match disk::read(&place, MANIFEST_LIMIT)? {
+            Some(bytes) if Digest::of(&bytes) == self.hash => Ok(()),
+            Some(_) => Err(Error::VersionReplaced {
+                version: self.manifest.version,
+            }),
+            None => Err(Error::NotATable(folder)),
+        }
     }
 
     /// The table's name.
@@ -224,52 +231,23 @@ impl VerifiedManifest {
 }
 
 /// Opens a table's newest version. Which id, version and hash that must be, the register says; the folder only serves
-/// the bytes. A publication that was cut short after its manifest appeared is completed here.
+/// the bytes, and whose it was is compared. A publication that was cut short is settled here: it counts for nothing.
 pub fn open_table(home: &Home, vault: &Vault, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
     let register = Register::of(home, vault.keyring());
     loop {
         let (record, folder) = find(&register, policy, target)?;
-        let (id, committed) = (record.id, record.committed);
+        let before = record.clone();
         let opened = open_record(&register, vault, policy, record, folder);
         // A version that was published between two looks, or is just being, is no attack: what the register says by now
         // decides. The next look settles what is pending.
         let overtaken = matches!(opened, Err(Error::VersionUnknown { .. }))
-            && register.by_id(id)?.is_some_and(|now| {
-                now.committed != committed || now.pending.is_some_and(|pending| pending.hash.is_some())
-            });
+            && register
+                .by_id(before.id)?
+                .is_some_and(|now| now.state() != before.state());
         if !overtaken {
             return opened;
         }
     }
-}
-
-/// Whether there is no table at a folder: neither register nor policy knows one there, and there is no manifest in it.
-pub fn is_absent(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
-    let folder = to_be(folder)?;
-    Ok(is_none_of(home, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
-}
-
-/// As [`is_absent`], by this home alone: what lies in the folder is not looked at.
-pub fn is_unknown(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
-    is_none_of(home, keyring, policy, &to_be(folder)?)
-}
-
-/// The canonical path of a folder that need not be there yet.
-fn to_be(folder: &Path) -> Result<PathBuf, Error> {
-    Ok(match fs::canonicalize(folder) {
-        Ok(folder) => folder,
-        Err(_) => match (folder.parent().map(fs::canonicalize), folder.file_name()) {
-            (Some(Ok(parent)), Some(name)) => parent.join(name),
-            _ => std::path::absolute(folder).map_err(Error::io("open", folder))?,
-        },
-    })
-}
-
-fn is_none_of(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
-    let named = policy
-        .tables()
-        .any(|table| table.path() == Some(folder) && table.id().is_some());
-    Ok(!named && Register::of(home, keyring).by_path(folder)?.is_none())
 }
 
 fn open_record(
@@ -292,32 +270,32 @@ fn open_record(
         });
     }
     // First: a version that is being published may have a key of its own.
-    let record = roll_forward(register, record, &folder)?;
+    let record = settled(register, record)?;
     let key = Arc::new(record.unwrap_key(vault)?);
     let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
         return Err(Error::Unfinished(record.name));
     };
     let manifests = folder.join(MANIFEST_FOLDER);
-    let newest = newest_version(&manifests)?;
     let Some(bytes) = disk::read(&manifests.join(manifest_name(want)), MANIFEST_LIMIT)? else {
-        return Err(match newest {
+        return Err(match newest_version(&manifests)? {
             None => Error::NotATable(folder),
-            newest => Error::VersionMissing { want, newest },
+            newest => foreign(&manifests, newest, &record)?.unwrap_or(Error::VersionMissing { want, newest }),
         });
     };
     let (envelope, _) = Envelope::parse(&bytes)?;
-    if envelope.table != record.id {
-        return Err(Error::ManifestForeign {
-            want: record.id,
-            got: envelope.table,
-        });
-    }
+    check_owner(&envelope, &record)?;
     // Opened before it is compared, so that a changed byte is called that, and an older whole manifest what it is.
     let manifest = Manifest::open(&bytes, &key)?;
     if manifest.version != want || Digest::of(&bytes) != hash {
         return Err(Error::VersionReplaced { version: want });
     }
-    if let Some(got) = newest.filter(|newest| *newest > want) {
+    if manifest.table != record.id {
+        return Err(Error::ManifestForeign {
+            want: record.id,
+            got: manifest.table,
+        });
+    }
+    if let Some(got) = newer(&manifests, want, &record)? {
         return Err(Error::VersionUnknown { want, got });
     }
     let links = register.link_keys(vault, manifest.stored.iter().filter_map(|stored| stored.link))?;
@@ -331,77 +309,43 @@ fn open_record(
     ))
 }
 
-/// The table's record and folder. The folder's own claims play no part, but for telling why it is not found.
-fn find(register: &Register, policy: &Policy, target: &Target) -> Result<(TableRecord, PathBuf), Error> {
-    match target {
-        Target::Name(name) => {
-            let record = register
-                .by_name(name)?
-                .ok_or_else(|| Error::UnknownTable(name.clone()))?;
-            let folder = match policy.table(name).ok().and_then(TablePolicy::path) {
-                Some(path) => canonical(path)?,
-                None => record.path.clone(),
-            };
-            Ok((record, folder))
-        }
-        Target::Path(path) => {
-            let folder = canonical(path)?;
-            let by_policy = policy.tables().find(|table| {
-                table
-                    .path()
-                    .and_then(|path| fs::canonicalize(path).ok())
-                    .is_some_and(|path| path == folder)
-            });
-            let record = match by_policy {
-                Some(table) => register.by_name(table.name())?,
-                None => register.by_path(&folder)?,
-            };
-            match record {
-                Some(record) => Ok((record, folder)),
-                None => Err(stranger(folder)),
-            }
-        }
+/// What was opened is what was asked for, not what lies there.
+fn check_owner(envelope: &Envelope, record: &TableRecord) -> Result<(), Error> {
+    if envelope.table == record.id {
+        return Ok(());
     }
+    Err(Error::ManifestForeign {
+        want: record.id,
+        got: envelope.table,
+    })
 }
 
-fn canonical(path: &Path) -> Result<PathBuf, Error> {
-    fs::canonicalize(path).map_err(Error::io("open", path))
-}
-
-/// Why a folder is none of this home's tables.
-fn stranger(folder: PathBuf) -> Error {
-    let manifests = folder.join(MANIFEST_FOLDER);
-    let envelope = newest_version(&manifests)
-        .ok()
-        .flatten()
-        .and_then(|version| {
-            disk::read(&manifests.join(manifest_name(version)), MANIFEST_LIMIT)
-                .ok()
-                .flatten()
-        })
-        .and_then(|bytes| Envelope::parse(&bytes).ok().map(|(envelope, _)| envelope));
-    match envelope {
-        Some(envelope) => Error::ForeignTable {
-            id: envelope.table,
-            path: folder,
-        },
-        None => Error::NotATable(folder),
-    }
+/// Where the version that is wanted is missing: whether another table lies there.
+fn foreign(manifests: &Path, newest: Option<u64>, record: &TableRecord) -> Result<Option<Error>, Error> {
+    let path = manifests.join(manifest_name(newest.unwrap_or_default()));
+    let bytes = disk::read(&path, MANIFEST_LIMIT)?.unwrap_or_default();
+    let envelope = Envelope::parse(&bytes).ok();
+    Ok(envelope.and_then(|(envelope, _)| check_owner(&envelope, record).err()))
 }
 
 /// The newest version of which there is a manifest by name.
 pub(crate) fn newest_version(manifests: &Path) -> Result<Option<u64>, Error> {
-    let entries = match fs::read_dir(manifests) {
+    Ok(versions(manifests)?.into_iter().max())
+}
+
+/// The versions of which there are manifests by name.
+pub(crate) fn versions(manifests: &Path) -> Result<Vec<u64>, Error> {
+    let entries = match act(Op::Read, manifests, || fs::read_dir(manifests)) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io("read", manifests)(error)),
     };
-    let mut newest = None;
+    let mut versions = Vec::new();
     for entry in entries {
         let name = entry.map_err(Error::io("read", manifests))?.file_name();
-        newest = newest.max(name.to_str().and_then(version_of));
+        versions.extend(name.to_str().and_then(version_of));
     }
-    Ok(newest)
+    Ok(versions)
 }
 
 /// The version that a manifest's file name says, if it is one.
@@ -410,12 +354,32 @@ pub(crate) fn version_of(name: &str) -> Option<u64> {
     (manifest_name(version) == name).then_some(version)
 }
 
-/// Completes a publication that was cut short after its manifest appeared. One that is under way is waited for.
-fn roll_forward(register: &Register, record: TableRecord, folder: &Path) -> Result<TableRecord, Error> {
+/// A publication that was cut short is settled before anything else happens: what it left pending counts for nothing. One that is under way is
+/// waited for.
+fn settled(register: &Register, record: TableRecord) -> Result<TableRecord, Error> {
     if record.pending.and_then(|pending| pending.hash).is_none() {
         return Ok(record);
     }
     let mut locked = register.lock()?;
-    locked.roll_forward(record.id, folder)?;
+    locked.drop_pending(record.id)?;
     locked.record(record.id).cloned()
+}
+
+/// The newest version by name that is none of a publication that failed, if it is newer than this one.
+fn newer(manifests: &Path, want: u64, record: &TableRecord) -> Result<Option<u64>, Error> {
+    for version in versions(manifests)? {
+        // Of each version there is one name, and few are known to have failed: so little is read.
+        if version <= want {
+            continue;
+        }
+        let hash = match disk::read(&manifests.join(manifest_name(version)), MANIFEST_LIMIT) {
+            Ok(bytes) => bytes.map(|bytes| Digest::of(&bytes)),
+            Err(_) => return Ok(Some(version)),
+        };
+        // None: it is gone by now.
+        if hash.is_some_and(|hash| !record.is_dropped(version, hash)) {
+            return Ok(Some(version));
+        }
+    }
+    Ok(None)
 }

@@ -42,7 +42,9 @@ pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result
         SparkType::Decimal { .. } => array
             .as_primitive_opt::<Decimal128Type>()
             .map(|v| v.value(row).to_string()),
-        SparkType::String => array.as_string_opt::<i32>().map(|v| v.value(row).to_owned()),
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => {
+            array.as_string_opt::<i32>().map(|v| v.value(row).to_owned())
+        }
         SparkType::Date => array.as_primitive_opt::<Date32Type>().map(|v| v.value(row).to_string()),
         SparkType::Timestamp | SparkType::TimestampNtz => array
             .as_primitive_opt::<TimestampMicrosecondType>()

@@ -1,11 +1,15 @@
 //! Plain Parquet files beside sealed tables: inputs that nobody vouches for.
 //!
-//! Only what the policy lists as `unverified_inputs` is opened so. The trusted site reads the footers once and pins them, so
-//! that all tasks of a query read the same files; what the host put there before, and what it does to pages, nobody can
-//! tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
+//! Only what the policy lists as `unverified_inputs` is opened so. The trusted site reads the footers once and pins them, and
+//! before a query's first task runs also each column chunk that it reads ([`ChunkPins`]), so that all tasks of a query, and all their
+//! repeats, read the same bytes; what the host put there before nobody can tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
+
+mod pins;
 
 use std::{
     fs,
+    fs::File,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,7 +22,7 @@ use parquet::{
         parquet_to_arrow_schema,
     },
     basic::Type,
-    file::metadata::{KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+    file::metadata::{ColumnChunkMetaData, KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
 };
 
 use crate::{
@@ -27,6 +31,8 @@ use crate::{
     lengths,
     read::read_range,
 };
+
+pub use pins::ChunkPins;
 
 const MAGIC: [u8; 4] = *b"PAR1";
 /// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
@@ -59,6 +65,8 @@ pub struct PlainFile {
     pub pin: PlainPin,
     /// In order.
     pub row_groups: Vec<RowGroupPin>,
+    /// By row group, then column: where its bytes lie.
+    chunks: Vec<Vec<Range<u64>>>,
 }
 
 /// Plain files that are read as one table.
@@ -119,15 +127,10 @@ impl PlainTable {
 
 /// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest come before parsing.
 pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> {
-    let (footer, length) = split(&bytes)?;
-    if length != pin.footer_length {
-        return Err(Error::FooterLength {
-            want: pin.footer_length,
-            got: length,
-        });
-    }
-    if Digest::of(footer) != pin.footer_sha256 {
-        return Err(Error::FooterDigest);
+    let same = split(&bytes)
+        .is_ok_and(|(footer, length)| length == pin.footer_length && Digest::of(footer) == pin.footer_sha256);
+    if !same {
+        return Err(Error::PlainChanged);
     }
     let metadata = parse(bytes, pin.size)?;
     Ok(OpenedFooter::plain(metadata))
@@ -135,7 +138,7 @@ pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> 
 
 impl PlainPin {
     /// Which bytes of the file [`open_footer`] wants.
-    pub fn range(&self) -> Result<std::ops::Range<u64>, Error> {
+    pub fn range(&self) -> Result<Range<u64>, Error> {
         let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::PlainMagic)?;
         Ok(self.size.checked_sub(length).ok_or(Error::PlainMagic)?..self.size)
     }
@@ -236,6 +239,11 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
             bytes: unsigned(group.compressed_size()),
         })
         .collect();
+    let chunks = metadata
+        .row_groups()
+        .iter()
+        .map(|group| group.columns().iter().map(|chunk| chunk_range(chunk, size)).collect())
+        .collect::<Result<_, _>>()?;
     let pinned = PlainFile {
         path: fs::canonicalize(path).map_err(io)?,
         pin: PlainPin {
@@ -245,8 +253,36 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
             footer_sha256: digest,
         },
         row_groups,
+        chunks,
     };
     Ok((pinned, metadata))
+}
+
+/// Where a column chunk lies. All of these numbers are the host's.
+fn chunk_range(chunk: &ColumnChunkMetaData, size: u64) -> Result<Range<u64>, Error> {
+    let outside = Error::ParquetLength("a column chunk lies outside of its file");
+    let first = match chunk.dictionary_page_offset() {
+        Some(dictionary) => dictionary,
+        None => chunk.data_page_offset(),
+    };
+    let (Ok(start), Ok(length)) = (u64::try_from(first), u64::try_from(chunk.compressed_size())) else {
+        return Err(outside);
+    };
+    match start.checked_add(length) {
+        Some(end) if end <= size => Ok(start..end),
+        _ => Err(outside),
+    }
+}
+
+/// Whether an open file still ends in the pinned footer.
+fn still_ends_so(file: &mut File, path: &Path, pin: &PlainPin) -> Result<(), Error> {
+    let io = |error| Error::io("read", path)(error);
+    let bytes = match file.metadata().map_err(io)?.len() == pin.size {
+        true => Bytes::from(read_range(file, pin.range()?).map_err(io)?),
+        false => return Err(Error::PlainChanged),
+    };
+    let same = split(&bytes).is_ok_and(|(footer, _)| Digest::of(footer) == pin.footer_sha256);
+    if same { Ok(()) } else { Err(Error::PlainChanged) }
 }
 
 /// The footer without its tail, and the length that the tail says.

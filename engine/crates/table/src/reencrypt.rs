@@ -43,8 +43,8 @@ impl Reencryption {
         self.0.writer(options)
     }
 
-    /// Publishes the version with these files, in this order, and with it the key. Where that fails before it can have come
-    /// about, it is given up. Of the rows of the version before none may be missing.
+    /// Publishes the version with these files, in this order, and with it the key. Where that fails it is given up, as of
+    /// [`TableWrite::publish`]. Of the rows of the version before none may be missing.
     pub fn publish(self, vault: &Vault, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
         let write = self.0;
         let rows = |files: &[FilePin]| files.iter().map(|file| file.rows).sum::<u64>();
@@ -59,13 +59,8 @@ impl Reencryption {
             Some(key) => Ok(vault.check_by_keyring(&context, key)?),
             None => Ok(()),
         };
-        let mut placing = false;
-        let published = publish::publish_checked(&write, files, &mut placing, check);
-        if published.is_err() && !placing {
-            // What cannot be removed now, `verify --clean` removes.
-            let _ = write.abandon();
-        }
-        published
+        let published = publish::publish_checked(&write, files, check);
+        write.after(published)
     }
 
     /// Gives it up, and removes its files.

@@ -1,6 +1,10 @@
 //! The register: what the trusted site knows of its tables, whatever storage says. Each table's name, folder, wrapped key,
 //! and the version and hash that are the newest, *pending* while being published, then *committed*.
 //!
+//! Which table a path means is decided here, by how paths are written: each table has the spellings that its owner's commands recorded. And a
+//! version counts when its table's record says *committed*, and not before: what is pending counts for nobody, and a publication that died is
+//! never completed by another.
+//!
 //! One file at home, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a key of the keyring. Changed under a file
 //! lock, by replacing it whole.
 
@@ -10,17 +14,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, KeyContext, Keyring, LinkId, LinkKey, RegisterKey, TableId, TableKey, Vault, WrappedKey};
+use coffer_keys::{
+    Home, KeyContext, Keyring, LinkId, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableId, TableKey,
+    Vault, WrappedKey,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Error, LinkKeys, MANIFEST_FOLDER, disk,
-    manifest::{hex_bytes, manifest_name, table_id},
-    open::MANIFEST_LIMIT,
+    Digest, Error, LinkKeys, WriteId,
+    disk::{self, Op, act},
+    manifest::{hex_bytes, table_id},
 };
 
-const MAGIC: &[u8] = b"CFRG\x01\x00";
+const MAGIC: &[u8] = b"CFRG";
+/// Written. Format 1 knew no spellings of paths and nothing of publications that failed; it is read as one that has none.
+const FORMAT: u16 = 2;
 const LIMIT: u64 = 64 << 20;
+/// Publications that failed are remembered so far back; of others a manifest that turns up is one that nobody knows.
+const DROPPED: usize = 64;
 
 /// One version of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +52,21 @@ pub struct TableRecord {
     pub id: TableId,
     /// Unique in the register.
     pub name: String,
-    /// Canonical.
+    /// Where it is, as its owner wrote it: absolute, without `.` and `..`. Of format 1: where that led.
     pub path: PathBuf,
     /// The master that wraps the table's key.
     pub master: String,
     #[serde(with = "hex_bytes")]
     wrapped_key: Vec<u8>,
+    /// Other spellings of its path that its owner's commands recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    spellings: Vec<PathBuf>,
+    /// What the files of its first version are named by, until there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<WriteId>,
+    /// Versions whose publication failed: manifests of theirs may still lie in the folder, or come back there, and count for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dropped: Vec<Version>,
     /// The newest version that counts.
     pub committed: Option<Version>,
     /// A version that is being written or published.
@@ -71,12 +91,51 @@ impl TableRecord {
             id,
             name,
             path,
+            spellings: Vec::new(),
+            first: None,
+            dropped: Vec::new(),
             master: wrapped.master,
             wrapped_key: wrapped.bytes,
             committed: None,
             pending: Some(Version { version: 1, hash: None }),
             pending_key: None,
         }
+    }
+
+    /// The same, also found by these spellings, and with the write that makes its first version.
+    pub(crate) fn known_as(mut self, spellings: Vec<PathBuf>, first: WriteId) -> Self {
+        self.spellings = spellings;
+        self.spellings.sort();
+        self.spellings.dedup();
+        self.spellings.retain(|spelling| *spelling != self.path);
+        self.first = Some(first);
+        self
+    }
+
+    /// All spellings of its path.
+    pub fn spellings(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.path).chain(&self.spellings).map(PathBuf::as_path)
+    }
+
+    /// Whether a path, as [`normal`](crate::spelling::normal) gives it, is the table's.
+    pub fn is_at(&self, path: &Path) -> bool {
+        self.spellings().any(|spelling| spelling == path)
+    }
+
+    /// The write that makes its first version.
+    pub(crate) fn first(&self) -> Option<WriteId> {
+        self.first
+    }
+
+    /// Whether a manifest of this version and digest is one of a publication that failed, or that is pending.
+    pub(crate) fn is_dropped(&self, version: u64, hash: Digest) -> bool {
+        let is = |known: &Version| known.version == version && known.hash == Some(hash);
+        self.dropped.iter().any(is) || self.pending.as_ref().is_some_and(is)
+    }
+
+    /// What decides which manifests count.
+    pub(crate) fn state(&self) -> (Option<Version>, Option<Version>, &[Version]) {
+        (self.committed, self.pending, &self.dropped)
     }
 
     /// A version is being published; `key`: under a key of its own.
@@ -88,16 +147,25 @@ impl TableRecord {
         });
     }
 
-    /// The pending version came about, with its key; or it did not.
-    pub(crate) fn settle(&mut self, published: bool) {
-        let (version, key) = (self.pending.take(), self.pending_key.take());
-        if !published {
-            return;
-        }
-        self.committed = version;
-        if let Some(key) = key {
+    /// The pending version came about, with its key.
+    fn commit(&mut self) {
+        self.committed = self.pending.take();
+        if let Some(key) = self.pending_key.take() {
             self.master = key.master;
             self.wrapped_key = key.wrapped_key;
+        }
+        self.first = None;
+        let newest = self.committed.map_or(0, |version| version.version);
+        self.dropped.retain(|version| version.version > newest);
+    }
+
+    /// The pending version did not come about, and never will.
+    fn drop_pending(&mut self) {
+        self.pending_key = None;
+        if let Some(pending) = self.pending.take().filter(|pending| pending.hash.is_some()) {
+            self.dropped.push(pending);
+            let over = self.dropped.len().saturating_sub(DROPPED);
+            self.dropped.drain(..over);
         }
     }
 
@@ -171,6 +239,37 @@ pub struct AuditHead {
     pub end: u64,
 }
 
+/// A version of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyVersion {
+    version: u64,
+    #[serde(with = "policy_digest")]
+    digest: PolicyDigest,
+}
+
+impl From<PolicyHead> for PolicyVersion {
+    fn from(PolicyHead { version, digest }: PolicyHead) -> Self {
+        Self { version, digest }
+    }
+}
+
+impl From<PolicyVersion> for PolicyHead {
+    fn from(PolicyVersion { version, digest }: PolicyVersion) -> Self {
+        Self { version, digest }
+    }
+}
+
+/// Which policy counts, and which is being written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyVersions {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    committed: Option<PolicyVersion>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pending: Option<PolicyVersion>,
+}
+
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
@@ -183,6 +282,12 @@ struct Content {
     /// an entry stays.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     file_masters: BTreeSet<(String, u32)>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    policy: PolicyVersions,
+}
+
+fn is_default(versions: &PolicyVersions) -> bool {
+    *versions == PolicyVersions::default()
 }
 
 /// A wrapped key of the register, and whose it is.
@@ -192,8 +297,8 @@ pub struct HeldKey {
     pub context: KeyContext,
     /// Its name.
     pub name: String,
-    /// Of a table: where it is.
-    pub path: Option<PathBuf>,
+    /// Of a table: all spellings of where it is.
+    pub paths: Vec<PathBuf>,
     /// The key.
     pub wrapped: WrappedKey,
     /// It is that of a version that is being published.
@@ -202,22 +307,29 @@ pub struct HeldKey {
 
 impl Content {
     fn held_keys(&self) -> Vec<HeldKey> {
-        let held = |context, name: &String, path: Option<&PathBuf>, wrapped, pending| HeldKey {
+        let held = |context, name: &String, paths: Vec<PathBuf>, wrapped, pending| HeldKey {
             context,
             name: name.clone(),
-            path: path.cloned(),
+            paths,
             wrapped,
             pending,
         };
         let mut keys = Vec::new();
         for table in self.tables.values() {
             let context = KeyContext::Table(table.id);
-            keys.push(held(context, &table.name, Some(&table.path), table.wrapped(), false));
+            let paths = || table.spellings().map(Path::to_owned).collect();
+            keys.push(held(context, &table.name, paths(), table.wrapped(), false));
             let pending = table.pending_wrapped();
-            keys.extend(pending.map(|wrapped| held(context, &table.name, Some(&table.path), wrapped, true)));
+            keys.extend(pending.map(|wrapped| held(context, &table.name, paths(), wrapped, true)));
         }
         for link in self.links.values() {
-            keys.push(held(KeyContext::Link(link.id), &link.name, None, link.wrapped(), false));
+            keys.push(held(
+                KeyContext::Link(link.id),
+                &link.name,
+                Vec::new(),
+                link.wrapped(),
+                false,
+            ));
         }
         keys.sort_by(|a, b| a.name.cmp(&b.name));
         keys
@@ -234,6 +346,20 @@ mod link_id {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LinkId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A policy's digest as hex text.
+mod policy_digest {
+    use coffer_keys::PolicyDigest;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(digest: &PolicyDigest, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(digest)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicyDigest, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
@@ -275,9 +401,25 @@ impl Register {
         Ok(self.load()?.tables.into_values().find(|table| table.name == name))
     }
 
-    /// The table of a canonical folder.
+    /// The table that a path means, as [`normal`](crate::spelling::normal) gives it. Where it leads plays no part.
     pub fn by_path(&self, path: &Path) -> Result<Option<TableRecord>, Error> {
-        Ok(self.load()?.tables.into_values().find(|table| table.path == path))
+        Ok(self.load()?.tables.into_values().find(|table| table.is_at(path)))
+    }
+
+    /// From now on a path means this table too. For the owner's commands: who says so must know it of the owner, not of storage.
+    pub fn record_spelling(&self, id: TableId, path: &Path) -> Result<TableRecord, Error> {
+        let path = crate::spelling::normal(path)?;
+        let mut locked = self.lock()?;
+        if let Some(other) = locked.content.tables.values().find(|table| table.is_at(&path)) {
+            return match other.id == id {
+                true => Ok(other.clone()),
+                false => Err(Error::PathTaken {
+                    path,
+                    table: other.name.clone(),
+                }),
+            };
+        }
+        locked.change(id, |record| record.spellings.push(path))
     }
 
     /// Enters a new table; its name must be free. Its master may have been destroyed since it wrapped the key: that is looked at
@@ -289,8 +431,9 @@ impl Register {
         if tables.values().any(|table| table.name == record.name) {
             return Err(Error::NameTaken(record.name));
         }
-        if tables.values().any(|table| table.path == record.path) {
-            return Err(Error::FolderTaken(record.path));
+        let taken = |path: &&Path| tables.values().any(|table| table.is_at(path));
+        if let Some(path) = record.spellings().find(taken) {
+            return Err(Error::FolderTaken(path.to_owned()));
         }
         tables.insert(record.id.to_string(), record);
         locked.store()
@@ -382,6 +525,38 @@ impl Register {
         locked.store()
     }
 
+    /// Which policy counts, and which is being written.
+    pub(crate) fn policy_heads(&self) -> Result<PolicyHeads, Error> {
+        let policy = self.load()?.policy;
+        Ok(PolicyHeads {
+            committed: policy.committed.map(PolicyHead::from),
+            pending: policy.pending.map(PolicyHead::from),
+        })
+    }
+
+    /// The digest of the policy that counts; none before its owner signed one.
+    pub fn policy_digest(&self) -> Result<Option<PolicyDigest>, Error> {
+        Ok(self.policy_heads()?.committed.map(|head| head.digest))
+    }
+
+    /// A policy is being written.
+    pub(crate) fn pend_policy(&self, head: PolicyHead) -> Result<(), Error> {
+        let mut locked = self.lock()?;
+        locked.content.policy.pending = Some(head.into());
+        locked.store()
+    }
+
+    /// The pending policy is written. Nothing else becomes the one that counts.
+    pub(crate) fn commit_policy(&self, head: PolicyHead) -> Result<(), Error> {
+        let mut locked = self.lock()?;
+        let policy = &mut locked.content.policy;
+        if policy.pending.map(PolicyHead::from) == Some(head) {
+            policy.committed = policy.pending.take();
+            locked.store()?;
+        }
+        Ok(())
+    }
+
     /// Before a key goes out into files of another program that this wrapped key's master is needed for. A master outside of the keyring is
     /// not ours to destroy.
     pub(crate) fn enter_file_master(
@@ -409,11 +584,22 @@ impl Register {
         locked.store()
     }
 
+    /// Forgets a table that never had a version.
+    pub(crate) fn remove_unfinished(&self, id: TableId) -> Result<(), Error> {
+        let mut locked = self.lock()?;
+        if let Some(record) = locked.content.tables.remove(&id.to_string())
+            && record.committed.is_some()
+        {
+            return Err(Error::NameTaken(record.name));
+        }
+        locked.store()
+    }
+
     /// The register, for one who reads, decides and changes while nobody else does.
     pub(crate) fn lock(&self) -> Result<Locked<'_>, Error> {
         let path = self.path.with_extension("lock");
-        let lock = File::create(&path).map_err(Error::io("create", &path))?;
-        lock.lock().map_err(Error::io("lock", &path))?;
+        let lock = act(Op::Create, &path, || File::create(&path)).map_err(Error::io("create", &path))?;
+        act(Op::Lock, &path, || lock.lock()).map_err(Error::io("lock", &path))?;
         Ok(Locked {
             content: self.load()?,
             register: self,
@@ -427,6 +613,11 @@ impl Register {
         };
         let altered = || Error::RegisterAltered(self.path.clone());
         let blob = bytes.strip_prefix(MAGIC).ok_or_else(altered)?;
+        let (format, blob) = blob.split_first_chunk::<2>().ok_or_else(altered)?;
+        let format = u16::from_le_bytes(*format);
+        if !(1..=FORMAT).contains(&format) {
+            return Err(Error::RegisterFormat(format));
+        }
         let text = self.key.open(blob).map_err(|_| altered())?;
         serde_json::from_slice(&text).map_err(|error| Error::RegisterContent(error.to_string()))
     }
@@ -448,23 +639,64 @@ impl Locked<'_> {
     /// Changes a table's record, and gives it as it is then.
     pub(crate) fn change(&mut self, id: TableId, change: impl FnOnce(&mut TableRecord)) -> Result<TableRecord, Error> {
         let key = id.to_string();
-        let record = self.content.tables.get_mut(&key).ok_or(Error::UnknownTable(key))?;
+        let record = self
+            .content
+            .tables
+            .get_mut(&key)
+            .ok_or_else(|| Error::UnknownTable(key.clone()))?;
+        let before = record.clone();
         change(record);
         let record = record.clone();
-        self.store()?;
-        Ok(record)
+        match self.store() {
+            Ok(()) => Ok(record),
+            Err(error) => {
+                self.content.tables.insert(key, before);
+                Err(error)
+            }
+        }
     }
 
-    /// A manifest that was put in place but not committed counts, if it is the very one: all before it was done. Else what
-    /// was pending died with its process, which alone could have put it there.
-    pub(crate) fn roll_forward(&mut self, id: TableId, folder: &Path) -> Result<(), Error> {
+    /// The version that is pending counts from now on. Where it is an error other than [`Error::PublicationUnknown`], it does not, and never will:
+    /// who is told so may write the same again.
+    pub(crate) fn commit(&mut self, id: TableId) -> Result<TableRecord, Error> {
         let pending = self.record(id)?.pending;
-        let Some((pending, hash)) = pending.and_then(|pending| Some((pending, pending.hash?))) else {
-            return Ok(());
+        let Err(error) = self.change(id, TableRecord::commit) else {
+            return self.record(id).cloned();
         };
-        let path = folder.join(MANIFEST_FOLDER).join(manifest_name(pending.version));
-        let published = disk::read(&path, MANIFEST_LIMIT)?.is_some_and(|bytes| Digest::of(&bytes) == hash);
-        self.change(id, |record| record.settle(published)).map(|_| ())
+        // The new register may be in place without being durable: then this makes it so.
+        if let Ok(record) = self.change(id, TableRecord::commit) {
+            return Ok(record);
+        }
+        let now = self.register.by_id(id);
+        if let Ok(Some(record)) = &now
+            && record.committed != pending
+        {
+            return Err(error);
+        }
+        let record = self.record(id)?;
+        Err(Error::PublicationUnknown {
+            table: record.name.clone(),
+            version: pending.map_or(0, |version| version.version),
+            source: Box::new(error),
+        })
+    }
+
+    /// A publication failed, of which the stored record may say that it is pending, whatever is known of it here.
+    pub(crate) fn drop_version(&mut self, id: TableId, version: Version) -> Result<(), Error> {
+        self.change(id, |record| {
+            record.pending = Some(version);
+            record.drop_pending();
+        })
+        .map(|_| ())
+    }
+
+    /// What is pending is of a publication that failed, or of a process that died: whoever else publishes has the lock. It counts for nothing,
+    /// whatever comes to lie in the folder.
+    pub(crate) fn drop_pending(&mut self, id: TableId) -> Result<(), Error> {
+        if self.record(id)?.pending.is_none_or(|pending| pending.hash.is_none()) {
+            return Ok(());
+        }
+        self.change(id, TableRecord::drop_pending).map(|_| ())
     }
 
     /// The wrapped keys of all tables and links.
@@ -505,7 +737,59 @@ impl Locked<'_> {
     pub(crate) fn store(&mut self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.content).map_err(|error| Error::RegisterContent(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&self.register.key.seal(&text)?);
         disk::replace(&self.register.path, &bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coffer_keys::Passphrase;
+
+    use super::*;
+    use crate::{NewColumns, SparkType, TableWrite, Target, open_table};
+
+    #[test]
+    fn a_register_of_before_opens_and_of_later_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        let home = Home::at(root.join("home"));
+        home.create().unwrap();
+        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let policy = crate::policy::replace(&home, vault.keyring(), "").unwrap();
+        std::fs::create_dir(root.join("disk")).unwrap();
+        std::os::unix::fs::symlink(root.join("disk"), root.join("data")).unwrap();
+        let new = NewColumns {
+            columns: vec![("a".into(), SparkType::Long, true)],
+            ..NewColumns::default()
+        };
+        let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("disk/t"), new).unwrap();
+        write.publish(Vec::new()).unwrap();
+        let register = Register::of(&home, vault.keyring());
+        // As format 1 had it: the path that the folder led to, and nothing of the fields of now.
+        let content = register.load().unwrap();
+        let text = serde_json::to_string(&content).unwrap();
+        for field in ["spellings", "first", "dropped"] {
+            assert!(!text.contains(&format!("\"{field}\"")), "{text}");
+        }
+        let write = |format: u16| {
+            let sealed = register.key.seal(text.as_bytes()).unwrap();
+            let bytes = [MAGIC, &format.to_le_bytes(), &sealed].concat();
+            std::fs::write(register.path(), bytes).unwrap();
+        };
+        let open = |path: &str| {
+            open_table(&home, &vault, &policy, &Target::Path(root.join(path))).map(|table| table.manifest().table)
+        };
+        write(1);
+        let id = open("disk/t").unwrap();
+        // By a link it opened before; now the link must be the owner's word.
+        assert!(matches!(open("data/t"), Err(Error::PathNotRecorded { table, .. }) if table == "t"));
+        register.record_spelling(id, &root.join("data/t")).unwrap();
+        assert_eq!((open("data/t").unwrap(), open("disk/t").unwrap()), (id, id));
+        for format in [0, FORMAT + 1, u16::MAX] {
+            write(format);
+            assert!(matches!(register.tables(), Err(Error::RegisterFormat(got)) if got == format));
+        }
     }
 }

@@ -30,6 +30,16 @@ pub enum SparkType {
     },
     /// STRING, UTF8_BINARY collation
     String,
+    /// CHAR(length): a string, which is stored padded to so many characters.
+    Char {
+        /// Characters.
+        length: u32,
+    },
+    /// VARCHAR(length): a string of at most so many characters.
+    Varchar {
+        /// Characters.
+        length: u32,
+    },
     /// BINARY
     Binary,
     /// DATE: days since 1970-01-01
@@ -66,12 +76,22 @@ impl SparkType {
             Self::Decimal { precision, scale } => {
                 DataType::Decimal128(precision, i8::try_from(scale).unwrap_or(i8::MAX))
             }
-            Self::String => DataType::Utf8,
+            Self::String | Self::Char { .. } | Self::Varchar { .. } => DataType::Utf8,
             Self::Binary => DataType::Binary,
             Self::Date => DataType::Date32,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::TimestampNtz => DataType::Timestamp(TimeUnit::Microsecond, None),
         }
+    }
+
+    /// STRING, CHAR or VARCHAR.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::String | Self::Char { .. } | Self::Varchar { .. })
+    }
+
+    /// The type of its values: Spark computes with CHAR and VARCHAR as strings.
+    pub fn of_values(self) -> Self {
+        if self.is_text() { Self::String } else { self }
     }
 
     /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are checked one by one, see
@@ -143,6 +163,8 @@ impl fmt::Display for SparkType {
             Self::Double => "double",
             Self::Decimal { precision, scale } => return write!(f, "decimal({precision},{scale})"),
             Self::String => "string",
+            Self::Char { length } => return write!(f, "char({length})"),
+            Self::Varchar { length } => return write!(f, "varchar({length})"),
             Self::Binary => "binary",
             Self::Date => "date",
             Self::Timestamp => "timestamp",
@@ -178,10 +200,8 @@ impl FromStr for SparkType {
             "date" => Self::Date,
             "timestamp" | "timestamp_ltz" => Self::Timestamp,
             "timestamp_ntz" => Self::TimestampNtz,
-            // Spark stores both as strings; the length is the writer's check, which is not ours to make.
-            "char" | "character" | "varchar" => {
-                return Err(format!("`{text}`: the length is not enforced here; say STRING"));
-            }
+            "char" | "character" => return length(text, arguments).map(|length| Self::Char { length }),
+            "varchar" => return length(text, arguments).map(|length| Self::Varchar { length }),
             "decimal" | "dec" | "numeric" => return decimal(text, arguments),
             _ => return Err(format!("`{text}` is not a flat Spark type")),
         };
@@ -191,6 +211,13 @@ impl FromStr for SparkType {
             Ok(plain)
         }
     }
+}
+
+/// Spark's bounds: as many characters as its 32-bit integers count, none too.
+fn length(text: &str, arguments: Option<&str>) -> Result<u32, String> {
+    let length = arguments.and_then(|length| length.trim().parse::<i32>().ok());
+    let length = length.and_then(|length| u32::try_from(length).ok());
+    length.ok_or_else(|| format!("`{text}`: say how many characters, as in VARCHAR(10)"))
 }
 
 fn decimal(text: &str, arguments: Option<&str>) -> Result<SparkType, String> {
@@ -313,6 +340,18 @@ mod tests {
     }
 
     #[test]
+    fn char_and_varchar_keep_their_lengths() {
+        let columns = parse_ddl("a CHAR(5), b character(7), c VarChar( 2147483647 ) NOT NULL").unwrap();
+        let kinds: Vec<_> = columns.iter().map(|column| column.1).collect();
+        let long = SparkType::Varchar { length: 2_147_483_647 };
+        assert_eq!(
+            kinds,
+            [SparkType::Char { length: 5 }, SparkType::Char { length: 7 }, long]
+        );
+        assert!(kinds.iter().all(|kind| kind.of_values() == SparkType::String));
+    }
+
+    #[test]
     fn ddl_refuses() {
         for bad in [
             "a",
@@ -322,7 +361,9 @@ mod tests {
             "a INT(3)",
             "`a INT",
             "",
-            "a VARCHAR(3)",
+            "a VARCHAR",
+            "a CHAR(-1)",
+            "a CHAR(2147483648)",
         ] {
             assert!(parse_ddl(bad).is_err(), "{bad}");
         }
@@ -330,7 +371,15 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for kind in ["boolean", "tinyint", "decimal(38,10)", "timestamp_ntz", "string"] {
+        for kind in [
+            "boolean",
+            "tinyint",
+            "decimal(38,10)",
+            "timestamp_ntz",
+            "string",
+            "char(1)",
+            "varchar(20)",
+        ] {
             assert_eq!(kind.parse::<SparkType>().unwrap().to_string(), kind);
         }
     }

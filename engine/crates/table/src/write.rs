@@ -10,12 +10,12 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_keys::{Draft, Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault, WrappedKey};
 
 use crate::{
     Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
-    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, manifest::check_names,
-    partition, publish, stored,
+    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, folder::Folder,
+    manifest::check_names, partition, publish, spelling, stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
@@ -70,6 +70,8 @@ pub struct TableWrite {
     pub(crate) partition_columns: Vec<u32>,
     pub(crate) last_column_id: u32,
     pub(crate) parent: Option<Parent>,
+    /// The table's folder, held open: files and manifest are to lie in this very one.
+    pub(crate) root: Folder,
     id: WriteId,
     _lease: Lease,
 }
@@ -83,7 +85,7 @@ pub(crate) struct Parent {
 
 impl TableWrite {
     /// Begins a table: checks its columns against the policy, makes the folder (which must be empty or absent) and its key,
-    /// and enters it as pending.
+    /// and enters it as pending. From then on this spelling of the folder's path means the table, and no other does.
     pub fn create(
         home: &Home,
         vault: &Vault,
@@ -93,21 +95,38 @@ impl TableWrite {
         new: NewColumns,
     ) -> Result<Self, Error> {
         let master = policy.master_at(&rules(policy, name), folder)?;
-        Self::begin(home, vault, policy, (name, &master), new, || empty_folder(folder))
+        Self::begin(home, vault, policy, (name, &master), new, || {
+            empty_folder(folder, false)
+        })
     }
 
-    /// The same of files that are there, in this folder (canonical), under this master.
+    /// The same for a command of the owner's, which says of links that they are meant: where the path leads now means the table too.
+    pub fn create_by_owner(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        name: &str,
+        folder: &Path,
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        let master = policy.master_at(&rules(policy, name), folder)?;
+        Self::begin(home, vault, policy, (name, &master), new, || empty_folder(folder, true))
+    }
+
+    /// The same of files that are there, in this folder, under this master.
     pub(crate) fn adopt(
         home: &Home,
         vault: &Vault,
         policy: &Policy,
         named: (&str, &str),
-        folder: &Path,
+        folder: (Folder, Vec<PathBuf>),
         new: NewColumns,
     ) -> Result<Self, Error> {
+        let (root, spellings) = folder;
         Self::begin(home, vault, policy, named, new, || {
             Ok(Place {
-                path: folder.to_owned(),
+                root,
+                spellings,
                 made: Vec::new(),
             })
         })
@@ -121,7 +140,7 @@ impl TableWrite {
         new: NewColumns,
         folder: impl FnOnce() -> Result<Place, Error>,
     ) -> Result<Self, Error> {
-        Policy::check_name(name)?;
+        Draft::check_name(name)?;
         let rules = rules(policy, name);
         let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
         let register = Register::of(home, vault.keyring());
@@ -150,8 +169,10 @@ impl TableWrite {
         let wrapped = vault.wrap(master, &key)?;
         let lease = Lease::shared(home, key.table(), Use::Writing)?;
         let keks = keks(&key, &columns, &layout.stored)?;
-        let Place { path, made } = folder()?;
-        let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped);
+        let Place { root, spellings, made } = folder()?;
+        let id = WriteId::draw()?;
+        let path = root.path().to_owned();
+        let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped).known_as(spellings, id);
         if let Err(error) = register.insert(vault, record.clone()) {
             // What was made here goes, innermost first; but not from under whoever took it meanwhile.
             if !matches!(error, Error::FolderTaken(_)) {
@@ -172,7 +193,8 @@ impl TableWrite {
             links: layout.links,
             partition_columns,
             parent: None,
-            id: WriteId::draw()?,
+            root,
+            id,
             _lease: lease,
         })
     }
@@ -217,6 +239,7 @@ impl TableWrite {
         let mut record = parent.record().clone();
         record.path = parent.folder().to_owned();
         Ok(Self {
+            root: parent.root()?,
             register,
             keks: Arc::new(keks(&key, &columns, &layout.stored)?),
             new_key: None,
@@ -267,9 +290,32 @@ impl TableWrite {
         self.partition_columns.iter().filter_map(position).collect()
     }
 
-    /// The table's folder, canonical.
+    /// The table's folder, by the spelling that the write was begun with.
     pub fn folder(&self) -> &Path {
         &self.record.path
+    }
+
+    /// Where that folder is, without links: of the folder that is held open and written to, whatever its path leads to by now.
+    pub fn real_folder(&self) -> Result<PathBuf, Error> {
+        self.root.real()
+    }
+
+    /// The paths that mean the table, the one that was written first.
+    pub fn spellings(&self) -> Vec<PathBuf> {
+        self.record.spellings().map(Path::to_owned).collect()
+    }
+
+    /// Whether a file of this length is in the table's folder: where readers will look for it, and in that very folder.
+    pub fn has_file(&self, path: &str, size: u64) -> Result<(), Error> {
+        match self.root.length(Path::new(path))? {
+            Some(length) if length == size => Ok(()),
+            Some(length) => Err(Error::FileSize {
+                file: path.to_owned(),
+                want: size,
+                got: length,
+            }),
+            None => Err(Error::FileMissing(path.to_owned())),
+        }
     }
 
     /// The number that the version will have.
@@ -306,12 +352,16 @@ impl TableWrite {
         Ok(writer.storing(Codec::new(&self.key, &self.links, &self.columns, &self.stored)?))
     }
 
-    /// Publishes the version with these new files, in this order. Where that fails before it can have come about, the write
-    /// is given up.
+    /// Publishes the version with these new files, in this order. Where that fails the write is given up: it does not count and never will, so that
+    /// the same rows can be written again. [`Error::PublicationUnknown`] alone leaves open whether it counts.
     pub fn publish(self, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
-        let mut placing = false;
-        let published = publish::publish(&self, files, &mut placing);
-        if published.is_err() && !placing {
+        let published = publish::publish(&self, files);
+        self.after(published)
+    }
+
+    /// A publication that failed is over, and its files go; but not where it may count.
+    pub(crate) fn after(self, published: Result<VerifiedManifest, Error>) -> Result<VerifiedManifest, Error> {
+        if matches!(&published, Err(error) if !matches!(error, Error::PublicationUnknown { .. })) {
             // What cannot be removed now, `verify --clean` removes.
             let _ = self.abandon();
         }
@@ -323,13 +373,13 @@ impl TableWrite {
         if self.parent.is_none() {
             return clean::clear_away(&self.register, &self.record).map(|_| ());
         }
-        clean::remove_written(&self.record.path, self.id, &HashSet::new()).map(|_| ())
+        clean::remove_written(&self.root, self.id, &HashSet::new()).map(|_| ())
     }
 
     /// Removes files of this write that the published version does not name: of attempts that were not chosen.
     pub fn remove_strays(folder: &Path, id: WriteId, published: &Manifest) -> Result<Vec<PathBuf>, Error> {
         let keep = published.files.iter().map(|file| file.path.as_str()).collect();
-        clean::remove_written(folder, id, &keep)
+        clean::remove_written(&Folder::open(folder)?, id, &keep)
     }
 
     /// Rows of the version that it follows.
@@ -509,21 +559,25 @@ pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) 
 
 /// A table's folder.
 struct Place {
-    /// Canonical.
-    path: PathBuf,
+    root: Folder,
+    /// That mean it beside the one by which it was opened.
+    spellings: Vec<PathBuf>,
     /// It and those above it, as far as they were not there.
     made: Vec<PathBuf>,
 }
 
-fn empty_folder(folder: &Path) -> Result<Place, Error> {
-    let inner = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
-    let made = inner.take_while(|above| !above.exists()).map(Path::to_owned).collect();
-    fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-    let path = fs::canonicalize(folder).map_err(Error::io("open", folder))?;
-    let mut entries = fs::read_dir(&path).map_err(Error::io("read", &path))?;
-    if entries.next().is_some() {
-        Err(Error::FolderTaken(path))
-    } else {
-        Ok(Place { path, made })
+fn empty_folder(written: &Path, by_owner: bool) -> Result<Place, Error> {
+    let folder = spelling::normal(written)?;
+    let above = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
+    let made = above.take_while(|above| !above.exists()).map(Path::to_owned).collect();
+    fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+    let root = Folder::open(&folder)?;
+    if !root.names(Path::new(""))?.is_empty() {
+        return Err(Error::FolderTaken(folder));
     }
+    let spellings = match by_owner {
+        true => spelling::of_owner(written)?,
+        false => Vec::new(),
+    };
+    Ok(Place { root, spellings, made })
 }

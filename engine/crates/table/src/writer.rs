@@ -2,8 +2,8 @@
 //! run at once as the caller has cores and memory for.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{BufWriter, Read, Seek, SeekFrom},
+    fs::File,
+    io::BufWriter,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -25,13 +25,16 @@ use parquet::{
     },
     schema::types::ColumnPath,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    Codec, Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowGroupPin, disk,
-    footer::TAIL_LEN,
+    Codec, Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowGroupPin, char_varchar,
+    disk::{self, Op, act},
+    folder::Folder,
     order::OrderWatch,
+    own_bytes::OwnBytes,
     partition, partition_value, pme,
-    stored::{FILE_ID, HashingWriter, digest_chunks},
+    stored::{FILE_ID, digest_chunks},
 };
 
 /// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
@@ -49,6 +52,9 @@ pub struct WriteOptions {
     pub row_group_bytes: usize,
     /// Mix the rows of each row group.
     pub shuffle_rows: bool,
+    /// Compress, put repeated values into dictionaries, and note the least and greatest ones. False where the host may have chosen some of
+    /// the bytes: from the lengths it would learn how they go together with those that are secret.
+    pub packed: bool,
 }
 
 impl Default for WriteOptions {
@@ -57,13 +63,30 @@ impl Default for WriteOptions {
             row_group_rows: 1 << 20,
             row_group_bytes: 256 << 20,
             shuffle_rows: false,
+            packed: true,
         }
     }
 }
 
 /// A write of a table, by the files that it makes: random, and no secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct WriteId([u8; 8]);
+
+impl From<WriteId> for String {
+    fn from(id: WriteId) -> Self {
+        hex::encode(id.0)
+    }
+}
+
+impl TryFrom<String> for WriteId {
+    type Error = hex::FromHexError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let mut bytes = [0; 8];
+        hex::decode_to_slice(text, &mut bytes).map(|()| Self(bytes))
+    }
+}
 
 impl WriteId {
     pub(crate) fn draw() -> Result<Self, Error> {
@@ -99,7 +122,7 @@ pub(crate) fn name_parts(name: &str) -> Option<WriteId> {
 
 /// Removes a file when dropped, unless it is let go.
 #[derive(Debug)]
-pub struct FileGuard(Option<PathBuf>);
+pub struct FileGuard(Option<(Folder, PathBuf)>);
 
 impl FileGuard {
     /// From now on the file stays.
@@ -110,9 +133,9 @@ impl FileGuard {
 
 impl Drop for FileGuard {
     fn drop(&mut self) {
-        if let Some(path) = self.0.take() {
+        if let Some((folder, file)) = self.0.take() {
             // What cannot be removed now is a leftover, as after a crash.
-            let _ = fs::remove_file(path);
+            let _ = folder.remove(&file);
         }
     }
 }
@@ -183,6 +206,11 @@ impl TableWriter {
         &self.schema
     }
 
+    /// Rows with CHAR and VARCHAR values as Spark stores them, or the error that Spark has too.
+    pub fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+        char_varchar::stored(batch, &self.columns)
+    }
+
     /// Begins a file of a table without partitions.
     pub fn file(&self) -> Result<FileWriter, Error> {
         self.file_of(Vec::new())
@@ -195,9 +223,9 @@ impl TableWriter {
         }
         let partitioned = self.partition_columns.iter().filter_map(|at| self.columns.get(*at));
         let inner = partition::folders(partitioned.zip(&partition));
+        let folder = Folder::open(&self.folder)?;
         if !inner.is_empty() {
-            let folder = self.folder.join(&inner);
-            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+            folder.make_folders(Path::new(&inner))?;
         }
         let name = format!(
             "{inner}part-{}{}.parquet",
@@ -211,15 +239,10 @@ impl TableWriter {
             None => (&self.schema, self.properties(&aad_prefix)?),
             Some(codec) => (codec.schema(), self.stored_properties(codec, &aad_prefix)?),
         };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
-        let guard = FileGuard(Some(path.clone()));
+        let file = folder.create(Path::new(&name))?;
+        let guard = FileGuard(Some((folder, PathBuf::from(&name))));
         let writer = ArrowWriter::try_new_with_options(
-            HashingWriter::new(BufWriter::with_capacity(1 << 20, file), self.codec.is_some()),
+            OwnBytes::new(BufWriter::with_capacity(1 << 20, file), self.codec.is_some()),
             Arc::clone(schema),
             ArrowWriterOptions::new()
                 .with_properties(properties)
@@ -302,10 +325,19 @@ impl TableWriter {
             let (key, metadata) = pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
             encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
         }
-        let plain = WriterProperties::builder()
-            .set_compression(Compression::LZ4_RAW)
-            .set_dictionary_enabled(true)
-            .set_statistics_enabled(EnabledStatistics::Page)
+        let plain = match self.options.packed {
+            true => WriterProperties::builder()
+                .set_compression(Compression::LZ4_RAW)
+                .set_dictionary_enabled(true)
+                .set_statistics_enabled(EnabledStatistics::Page),
+            // Also no statistics: the least of two texts has the length of one of them. The offset index has lengths of pages only.
+            false => WriterProperties::builder()
+                .set_compression(Compression::UNCOMPRESSED)
+                .set_dictionary_enabled(false)
+                .set_statistics_enabled(EnabledStatistics::None),
+        };
+        let plain = plain
+            .set_key_value_metadata(char_varchar::row_metadata(&self.columns).map(|note| vec![note]))
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
         Ok(if coffer_sealing::UNSEALED {
             plain.build()
@@ -317,7 +349,7 @@ impl TableWriter {
 
 /// One file being written. Dropped before [`FileWriter::finish`], it is removed.
 pub struct FileWriter {
-    writer: ArrowWriter<HashingWriter<BufWriter<File>>>,
+    writer: ArrowWriter<OwnBytes<BufWriter<File>>>,
     guard: FileGuard,
     name: String,
     path: PathBuf,
@@ -447,25 +479,29 @@ impl FileWriter {
     /// The same for one who may give it up yet.
     pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard), Error> {
         self.encode_waiting()?;
+        self.writer.flush().map_err(failed(&self.path))?;
+        self.writer.inner_mut().keep();
         let metadata = self.writer.finish().map_err(failed(&self.path))?;
-        let hashing = self.writer.inner_mut();
-        let whole = hashing.digest();
-        let buffer = hashing.inner_mut();
+        let own = self.writer.inner_mut();
+        let whole = own.digest();
+        let (size, footer) = own.footer()?;
+        let footer_length = u64::try_from(footer.len()).unwrap_or(u64::MAX);
+        let footer_sha256 = Digest::of(footer);
+        let buffer = own.inner_mut();
         std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
         let file = buffer.get_mut();
-        file.sync_all().map_err(Error::io("write", &self.path))?;
+        act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
         let chunks = match (&self.codec, whole) {
             (Some(codec), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, codec.stored())?,
             _ => Vec::new(),
         };
-        let (size, footer) = read_footer(file).map_err(Error::io("read", &self.path))?;
         let pin = FilePin {
             path: self.name,
             size,
             rows: count(metadata.file_metadata().num_rows()),
             aad_prefix: self.aad_prefix.to_vec(),
-            footer_length: u64::try_from(footer.len()).unwrap_or(u64::MAX),
-            footer_sha256: Digest::of(&footer),
+            footer_length,
+            footer_sha256,
             row_groups: row_groups(&metadata),
             column_bytes: column_bytes(
                 &metadata,
@@ -508,20 +544,6 @@ fn permutation(rows: usize) -> Result<UInt32Array, Error> {
         order.swap(last, other);
     }
     Ok(UInt32Array::from(order))
-}
-
-fn read_footer(file: &mut File) -> std::io::Result<(u64, Vec<u8>)> {
-    let size = file.seek(SeekFrom::End(0))?;
-    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_LEN)))?;
-    let mut tail = [0; 8];
-    file.read_exact(&mut tail)?;
-    let length = tail.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
-    let mut footer = vec![0; usize::try_from(length).unwrap_or(0)];
-    file.seek(SeekFrom::Start(
-        size.saturating_sub(TAIL_LEN).saturating_sub(u64::from(length)),
-    ))?;
-    file.read_exact(&mut footer)?;
-    Ok((size, footer))
 }
 
 pub(crate) fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {

@@ -12,7 +12,11 @@ use coffer_table::{
     AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, Reencryption, TableWrite,
     Target, VerifiedManifest, WriteOptions, clean, open_table, parse_ddl, verify,
 };
-use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
+use parquet::{
+    arrow::ArrowWriter,
+    encryption::encrypt::FileEncryptionProperties,
+    file::{metadata::KeyValue, properties::WriterProperties},
+};
 use serde_json::json;
 
 struct Owner {
@@ -41,11 +45,16 @@ impl Owner {
     }
 
     fn policy(&self, text: &str) -> Policy {
-        Policy::parse(text, &self.home.policy()).unwrap()
+        coffer_table::policy::replace(&self.home, self.vault.keyring(), text).unwrap()
     }
 
     /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`, uniformly encrypted.
     fn foreign(&self, path: &str, values: std::ops::Range<i64>) {
+        self.foreign_column(path, Arc::new(Int64Array::from_iter_values(values)), None);
+    }
+
+    /// The same, of any column, with a note in the footer.
+    fn foreign_column(&self, path: &str, column: ArrayRef, note: Option<KeyValue>) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let key = vec![9; 16];
@@ -58,8 +67,9 @@ impl Owner {
             .with_footer_key_metadata(metadata.to_string().into_bytes())
             .build()
             .unwrap();
-        let properties = WriterProperties::builder().with_file_encryption_properties(encryption);
-        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+        let properties = WriterProperties::builder()
+            .with_file_encryption_properties(encryption)
+            .set_key_value_metadata(note.map(|note| vec![note]));
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let file = File::create(path).unwrap();
         let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
@@ -130,6 +140,26 @@ fn damage(path: &Path) {
     let mut bytes = fs::read(path).unwrap();
     bytes[60] ^= 1;
     fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn what_spark_noted_of_a_column_is_its_type() {
+    let owner = Owner::new();
+    let row = json!({ "type": "struct", "fields": [{
+        "name": "a", "type": "string", "nullable": true, "metadata": { "__CHAR_VARCHAR_TYPE_STRING": "char(3)" },
+    }] });
+    let note = KeyValue::new("org.apache.spark.sql.parquet.row.metadata".to_owned(), row.to_string());
+    let column: ArrayRef = Arc::new(StringArray::from(vec!["ab ", "b"]));
+    owner.foreign_column("noted/part-0.parquet", column, Some(note));
+    let table = owner.adopt("noted").unwrap();
+    assert_eq!(table.manifest().columns[0].kind.to_string(), "char(3)");
+    // The bytes are as they were: who reads them pads.
+    let found = owner.open("noted");
+    let batches = FileReader::open(&found, &found.manifest().files[0]).unwrap();
+    let batch = batches.map(Result::unwrap).next().unwrap();
+    assert_eq!(batch.column(0).as_string::<i32>().value(1), "b");
+    let read = coffer_table::char_varchar::read(&batch, &found.manifest().columns).unwrap();
+    assert_eq!(read.column(0).as_string::<i32>().value(1), "b  ");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::{
 
 use arrow::array::*;
 use bytes::Bytes;
-use coffer_keys::{KekSet, Policy};
+use coffer_keys::{Draft, KekSet, Policy};
 use coffer_table::{
     Change, Error, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, VerifiedManifest, WriteOptions,
     footer, parse_ddl, verify,
@@ -249,7 +249,7 @@ fn links_make_equal_values_of_two_tables_equal() {
         "[links.id]\nid = \"{}\"\n[tables.v.columns]\nid = {{ protection = \"det\", link = \"id\" }}",
         "0a".repeat(16)
     );
-    let pinned = Policy::parse(&pinned, &owner.home.policy()).unwrap();
+    let pinned = owner.policy_of(&pinned);
     let create = |owner: &Owner, policy: &Policy, name: &str, ddl: &str| {
         let new = NewColumns {
             columns: parse_ddl(ddl).unwrap(),
@@ -264,11 +264,7 @@ fn links_make_equal_values_of_two_tables_equal() {
     assert!(matches!(refused, Err(Error::PolicyHasLink { .. })));
 
     // A column of another type would never match.
-    let other = Policy::parse(
-        "[tables.w.columns]\nid = { protection = \"det\", link = \"id\" }",
-        &owner.home.policy(),
-    )
-    .unwrap();
+    let other = owner.policy_of("[tables.w.columns]\nid = { protection = \"det\", link = \"id\" }");
     let refused = create(&owner, &other, "w", "id INT").map(|_| ());
     assert!(matches!(refused, Err(Error::LinkShape { .. })));
     assert!(!owner.root.join("w").exists());
@@ -281,14 +277,14 @@ fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
     let next = |policy: &Policy, change| TableWrite::next(&owner.home, &owner.vault, policy, &first, change);
     // Other domains and links in the policy change nothing of a table that is there; other protections are refused.
     let narrower = POLICY.replace("domain = [0, 150]", "domain = [0, 9]");
-    let narrower = Policy::parse(&narrower, &owner.home.policy()).unwrap();
+    let narrower = owner.policy_of(&narrower);
     let write = next(&narrower, Change::Append).unwrap();
     assert_eq!(write.stored(), first.manifest().stored);
     let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
     file.write(&rows(&write, 350, 20)).unwrap();
     let pin = file.finish().unwrap().pin;
     let other = POLICY.replace("open = \"plain\"", "open = \"det\"");
-    let other = Policy::parse(&other, &owner.home.policy()).unwrap();
+    let other = owner.policy_of(&other);
     assert!(matches!(
         next(&other, Change::Append),
         Err(Error::ProtectionChanged { .. })
@@ -298,7 +294,7 @@ fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
     assert!(verify::verify(&second, true, |_| ()).unwrap().is_sound());
 
     // Replaced by a table of encrypted columns, ids are not used again.
-    let tee = Policy::parse("", &owner.home.policy()).unwrap();
+    let tee = owner.policy_of("");
     let new = NewColumns {
         columns: parse_ddl("id BIGINT, age INT").unwrap(),
         ..NewColumns::default()
@@ -466,7 +462,7 @@ fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
         ("\"ashe\"", "a STRING", "ashe"),
     ] {
         let text = format!("[tables.t.columns]\na = {column}\n");
-        let Ok(_) = Policy::parse(&text, Path::new("policy.toml")) else {
+        let Ok(_) = Draft::parse(&text, Path::new("policy.toml")) else {
             assert!(wanted.is_empty(), "{text}");
             continue;
         };

@@ -5,7 +5,6 @@ mod owner;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::*;
-use coffer_keys::Policy;
 use coffer_table::{
     Change, Error, FilePin, FileReader, Lease, TableWrite, Use, VerifiedManifest, WriteOptions, clean, is_absent,
     manifest_name, verify,
@@ -340,7 +339,7 @@ fn what_the_policy_says_is_pinned() {
     let mut owner = Owner::new("");
     let write = owner.create("t", PARTITIONED, &["day"]).unwrap();
     let first = write.publish(Vec::new()).unwrap();
-    owner.policy = Policy::parse("[tables.t.columns]\nday = \"plain\"\n", &owner.home.policy()).unwrap();
+    owner.policy = owner.policy_of("[tables.t.columns]\nday = \"plain\"\n");
     let error = owner.next(&first, Change::Append).err().unwrap();
     assert!(matches!(error, Error::ProtectionChanged { .. }), "{error}");
     let write = owner

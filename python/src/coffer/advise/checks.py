@@ -58,6 +58,8 @@ def check(text: str, tables: Iterable[Table]) -> Checked:
             _coffer(environment, "init")
         home.mkdir(exist_ok=True)
         (home / "policy.toml").write_text(text)
+        if sampled:
+            _coffer(environment, "policy", "sign", "--yes")
         for table in tables if sampled else []:
             source = Path(folder) / f"{table.name}.parquet"
             pq.write_table(_first_rows(table), source)

@@ -44,6 +44,17 @@ class Owner:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         return done
 
+    @property
+    def policy(self) -> str:
+        """The policy's text."""
+        return (self.home / "policy.toml").read_text()
+
+    def sign(self, policy: str | None = None) -> None:
+        """Signs the policy as it lies in the home, or makes this text the policy first."""
+        if policy is not None:
+            (self.home / "policy.toml").write_text(policy)
+        self.coffer("policy", "sign", "--yes")
+
     def encrypt(self, tables: dict[str, Path], folder: Path) -> dict[str, Path]:
         """Seals each table under `folder`; returns the sealed tables' folders by name."""
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from coffer.workload.owner import Owner
 
 # Columns of equal meaning: joined with each other.
 _LINKS = {
@@ -56,15 +56,15 @@ def conf(name: str) -> dict[str, str]:
     return {"spark.coffer.enclave": "none", "spark.coffer.client.maxBytes": "8g"} if without_enclaves(name) else {}
 
 
-def write(name: str, policy: Path) -> None:
-    """Appends to a home's policy file what the policy of this name says of TPC-H's tables."""
-    text = policy.read_text()
+def write(name: str, owner: Owner) -> None:
+    """Adds to an owner's policy what the policy of this name says of TPC-H's tables."""
+    text = owner.policy
     if without_enclaves(name):
         text = text.replace('host_results = "refuse"', 'host_results = "accept"')
     for table, columns in _TABLES.items():
         text += f"\n[tables.{table}.columns]\n"
         text += "".join(f"{column} = {_column(name, column)}\n" for column in columns.split())
-    policy.write_text(text)
+    owner.sign(text)
 
 
 def _column(name: str, column: str) -> str:

@@ -15,7 +15,7 @@ use std::{
 };
 
 use checks::{ALL, Check, Severity};
-use coffer_keys::{Home, Policy};
+use coffer_keys::{Draft, Home, policy::signed::looks_signed};
 use posture::Posture;
 use serde_json::json;
 
@@ -97,7 +97,7 @@ fn look(args: &Doctor) -> Result<(String, Posture), Failure> {
         return Ok((url.clone(), rest::ask(url)?));
     }
     if let Some(file) = &args.environment {
-        let text = if file == Path::new("-") {
+        let text = if **file == *Path::new("-") {
             let mut text = String::new();
             std::io::stdin()
                 .read_to_string(&mut text)
@@ -112,7 +112,7 @@ fn look(args: &Doctor) -> Result<(String, Posture), Failure> {
     }
     let mut settings = Vec::new();
     let mut source = "the settings given".to_owned();
-    if let Some(file) = args.properties_file.clone().or_else(defaults) {
+    if let Some(file) = args.properties_file.as_deref().map(Path::to_path_buf).or_else(defaults) {
         let text = fs::read_to_string(&file).map_err(|error| Failure::io("read", &file, error))?;
         settings.extend(properties::parse(&text));
         source = file.display().to_string();
@@ -144,7 +144,7 @@ fn defaults() -> Option<PathBuf> {
 }
 
 /// The owner's policy, where this application would find it; none is no error, since keys need not be on this machine.
-fn policy(site: &Site, posture: &Posture) -> Result<Option<Policy>, Failure> {
+fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
     let home = match (site.named_home(), posture.get("spark.coffer.home")) {
         (None, Some(named)) => Home::at(named),
         (named, _) => Home::locate(named)?,
@@ -157,7 +157,10 @@ fn policy(site: &Site, posture: &Posture) -> Result<Option<Policy>, Failure> {
         );
         return Ok(None);
     }
-    Ok(Some(Policy::load(&path)?))
+    if !looks_signed(&home) {
+        eprintln!("note: this policy is not signed, and nothing uses it before it is: coffer policy sign");
+    }
+    Ok(Some(Draft::load(&path)?))
 }
 
 fn report(findings: &[Finding]) {

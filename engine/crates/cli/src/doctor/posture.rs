@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use coffer_keys::Policy;
+use coffer_keys::Draft;
 
 /// Settings by key, and what else is known. Keys and values are trimmed; a later setting of a key wins.
 pub(crate) struct Posture {
     settings: BTreeMap<String, String>,
     /// The owner's policy, if it is at hand.
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<Draft>,
     /// What a running application's web UI told.
     pub(crate) running: Option<Running>,
 }

@@ -1,9 +1,9 @@
 //! What can be typed after `coffer keys`.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use coffer_recovery::Scheme;
+
+use crate::local_path::LocalPath;
 
 const CODES: &str = "\
 Exit codes:
@@ -93,7 +93,7 @@ pub(crate) enum KeysCommand {
     Recover {
         /// Files of shares, as many as are needed or more
         #[arg(required = true, value_name = "FILE")]
-        shares: Vec<PathBuf>,
+        shares: Vec<LocalPath>,
     },
     /// Show the policy's zones, and the tables in each. Needs the passphrase for the tables only
     #[command(after_help = CODES)]
@@ -119,20 +119,20 @@ pub(crate) enum KeysCommand {
         columns: Vec<String>,
         /// Write here instead of stdout; only its owner can read the file
         #[arg(long, value_name = "FILE")]
-        output: Option<PathBuf>,
+        output: Option<LocalPath>,
     },
     /// Put the keyring under another passphrase
     #[command(after_help = CODES)]
     Passwd {
         /// File that holds the new passphrase [default: $COFFER_NEW_PASSPHRASE, else a prompt]
         #[arg(long, value_name = "FILE")]
-        new_passphrase_file: Option<PathBuf>,
+        new_passphrase_file: Option<LocalPath>,
     },
     /// Serve drivers of other accounts, each with the rights of its user in the policy (coffer-client --serve)
     Serve {
         /// The Unix socket; made, and open to every account: who connects the kernel says
         #[arg(long, value_name = "PATH")]
-        socket: PathBuf,
+        socket: LocalPath,
     },
     /// Forget a table, and with it the key that opens its files
     #[command(after_help = CODES)]
@@ -206,13 +206,13 @@ pub(crate) struct Export {
     pub(crate) masters: Vec<String>,
     /// Write here: a new file, or with --shares a folder, of which each file is one share
     #[arg(long, value_name = "PATH")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: LocalPath,
     /// Split the whole keyring into shares, as in 3-of-5: five, any three of which give it back, without a passphrase
     #[arg(long, value_name = "K-of-N", value_parser = parse_scheme)]
     pub(crate) shares: Option<Scheme>,
     /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
     #[arg(long, value_name = "FILE", conflicts_with = "shares")]
-    pub(crate) export_passphrase_file: Option<PathBuf>,
+    pub(crate) export_passphrase_file: Option<LocalPath>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -221,13 +221,13 @@ pub(crate) struct Export {
 #[derive(Args)]
 pub(crate) struct Import {
     /// A file that `coffer keys export` made
-    pub(crate) file: PathBuf,
+    pub(crate) file: LocalPath,
     /// The only master in it gets this name
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) rename: Option<String>,
     /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
     #[arg(long, value_name = "FILE")]
-    pub(crate) export_passphrase_file: Option<PathBuf>,
+    pub(crate) export_passphrase_file: Option<LocalPath>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -236,7 +236,7 @@ pub(crate) struct Import {
 #[derive(Args)]
 pub(crate) struct VerifyKeys {
     /// Tables at this folder and below it [default: all of the register]
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) path: Option<LocalPath>,
     /// Tables that are looked at, at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) threads: u16,

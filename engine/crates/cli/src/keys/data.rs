@@ -1,9 +1,9 @@
 //! `coffer keys rewrap --data`: every row of a table opened and sealed again, file by file, under a fresh key.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use coffer_audit::Event;
-use coffer_keys::{KeyContext, Policy};
+use coffer_keys::KeyContext;
 use coffer_table::{
     FilePin, FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target, VerifiedManifest,
     WriteOptions, open_table,
@@ -19,8 +19,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
         return Err(Failure::usage("--data re-encrypts one table at a time"));
     };
     let started = Instant::now();
-    let policy = site.policy()?;
-    let vault = site.vault(&policy)?;
+    let (policy, vault) = site.open_home()?;
     let home = site.home()?;
     let table = open_table(&home, &vault, &policy, &Target::Name(name.clone()))?;
     let register = Register::of(&home, vault.keyring());
@@ -56,7 +55,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let sealed = work.publish(&vault, written)?;
     if args.to.is_some() {
         let entry = [(name.clone(), sealed.manifest().table)];
-        Policy::change_masters(&home.policy(), &entry, &[], &master)?;
+        coffer_table::policy::change_masters(&home, vault.keyring(), &entry, &[], &master)?;
     }
     let linked = linked(&sealed);
     let manifest = sealed.manifest();
@@ -92,7 +91,7 @@ fn held(record: TableRecord) -> HeldKey {
     HeldKey {
         context: KeyContext::Table(record.id),
         name: record.name.clone(),
-        path: Some(record.path.clone()),
+        paths: record.spellings().map(Path::to_owned).collect(),
         wrapped: record.wrapped(),
         pending: false,
     }

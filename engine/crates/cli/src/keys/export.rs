@@ -4,12 +4,13 @@ use std::{
     fs::{self, OpenOptions},
     io::{Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use coffer_audit::Event;
-use coffer_keys::{ExportedKeys, Keyring, KeyringError, Passphrase, PassphraseError, Policy};
+use coffer_keys::{ExportedKeys, Keyring, KeyringError, Passphrase, PassphraseError};
 use coffer_recovery::{RecoveryError, Scheme, Share, join, split};
+use coffer_table::policy;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -20,6 +21,7 @@ use super::{
 use crate::{
     audit,
     failure::{Exit, Failure},
+    local_path::LocalPath,
     output, site,
     site::Site,
 };
@@ -52,7 +54,7 @@ pub(super) fn export(site: &Site, args: &Export) -> Result<(), Failure> {
     let masters = keyring.export(&args.output, &passphrase, &args.masters)?;
     if args.json {
         output::json(&json!({
-            "output": args.output, "whole": args.masters.is_empty(),
+            "output": &*args.output, "whole": args.masters.is_empty(),
             "masters": masters.iter().map(master_json).collect::<Vec<_>>(),
         }));
     } else {
@@ -163,7 +165,7 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn recover(site: &Site, files: &[PathBuf]) -> Result<(), Failure> {
+pub(super) fn recover(site: &Site, files: &[LocalPath]) -> Result<(), Failure> {
     let path = site.home()?.keyring();
     if path.exists() {
         return Err(KeyringError::Exists(path).into());
@@ -195,8 +197,9 @@ fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Res
         fs::remove_file(home.keyring()).map_err(|error| Failure::io("remove", &home.keyring(), error))?;
         return Err(failure);
     }
-    if !home.policy().exists() {
-        Policy::create(&home.policy())?;
+    let registered = home.register().exists();
+    if !policy::create(&home, &keyring)? && policy::open(&home, &keyring).is_err() {
+        eprintln!("Nothing uses the policy that lies there before you have looked at it: coffer policy sign");
     }
     let masters = keyring.masters()?;
     if as_json {
@@ -205,9 +208,9 @@ fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Res
         println!("keyring: {}", home.keyring().display());
         print!("{}", output::table(&master_rows(&masters)));
     }
-    if !home.register().exists() {
+    if !registered {
         eprintln!(
-            "There is no register at {}: put its backup there, or no table is known.",
+            "There was no register at {}: put its backup there, or no table is known.",
             home.register().display()
         );
     }

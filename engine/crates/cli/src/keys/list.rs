@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{failure::Failure, output, site::Site};
 
 pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
-    let vault = site.vault(&site.policy()?)?;
+    let (_, vault) = site.open_home()?;
     let masters = vault.keyring().masters()?;
     let register = Register::of(&site.home()?, vault.keyring());
     let (tables, links) = (register.tables()?, register.links()?);
@@ -16,6 +16,7 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
             "masters": masters.iter().map(master_json).collect::<Vec<_>>(),
             "elsewhere": vault
                 .named()
+                .iter()
                 .map(|name| json!({ "name": name, "what": vault.master(name).describe() }))
                 .collect::<Vec<_>>(),
             "tables": tables.iter().map(|table| table_json(&vault, table)).collect::<Result<Vec<_>, _>>()?,
@@ -24,12 +25,13 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     println!("{}", output::table(&master_rows(&masters)));
-    if vault.named().next().is_some() {
+    if !vault.named().is_empty() {
         let mut rows = vec![["elsewhere", "what"].map(String::from).to_vec()];
         rows.extend(
             vault
                 .named()
-                .map(|name| vec![name.to_owned(), vault.master(name).describe()]),
+                .iter()
+                .map(|name| vec![name.clone(), vault.master(name).describe()]),
         );
         println!("{}", output::table(&rows));
     }

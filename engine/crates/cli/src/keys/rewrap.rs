@@ -22,8 +22,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     if args.data {
         return data::run(site, args);
     }
-    let policy = site.policy()?;
-    let vault = site.vault(&policy)?;
+    let (policy, vault) = site.open_home()?;
     let home = site.home()?;
     let register = Register::of(&home, vault.keyring());
     let keys = chosen(&register, args)?;
@@ -47,7 +46,8 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     bar.finish_and_clear();
     // What was moved before a failure is moved: the policy must say so.
     if let Some(to) = &args.to {
-        Policy::change_masters(&home.policy(), &done.tables, &done.links, to).map_err(|error| {
+        let told = coffer_table::policy::change_masters(&home, vault.keyring(), &done.tables, &done.links, to);
+        told.map_err(|error| {
             eprintln!("warning: the keys were moved, but the policy could not be told; put master = \"{to}\" there");
             Failure::from(error)
         })?;
@@ -110,9 +110,11 @@ fn chosen(register: &Register, args: &Rewrap) -> Result<Vec<HeldKey>, Failure> {
 /// A table stays with its zone's master.
 pub(super) fn check_zones(policy: &Policy, keys: &[HeldKey], to: &str) -> Result<(), Failure> {
     for key in keys {
-        let Some(path) = &key.path else { continue };
-        let zone = policy.zone_of(path)?;
-        if let Some(zone) = zone.filter(|zone| zone.master() != to) {
+        let mut zones = Vec::new();
+        for path in &key.paths {
+            zones.extend(policy.zones_of(path)?);
+        }
+        if let Some(zone) = zones.into_iter().find(|zone| zone.master() != to) {
             let message = format!(
                 "`{}` is in the zone {:?}, whose master is {:?}",
                 key.name,

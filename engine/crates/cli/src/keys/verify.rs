@@ -7,7 +7,7 @@ use std::{
 };
 
 use coffer_keys::{Home, KeyContext, Policy, Vault};
-use coffer_table::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table};
+use coffer_table::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling};
 use serde_json::{Value, json};
 
 use super::args::VerifyKeys;
@@ -21,17 +21,24 @@ use crate::{
 const DEPTH: usize = 32;
 
 pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
-    let policy = site.policy()?;
-    let vault = site.vault(&policy)?;
+    let (policy, vault) = site.open_home()?;
     let home = site.home()?;
     let register = Register::of(&home, vault.keyring());
     let mut tables = register.tables()?;
     let mut strangers = Vec::new();
     if let Some(path) = &args.path {
-        let path = fs::canonicalize(path).map_err(|error| Failure::io("read", path, error))?;
-        tables.retain(|table| folder(&policy, table).starts_with(&path));
-        let known: HashSet<PathBuf> = tables.iter().map(|table| folder(&policy, table)).collect();
-        strangers = sealed_below(&path)?;
+        let leads = fs::canonicalize(path).map_err(|error| Failure::io("read", path, error))?;
+        let below = [spelling::normal(path)?, leads];
+        let of = |table: &TableRecord| folders(&policy, table);
+        // A table of which a path lies there is looked at, wherever links lead by now.
+        tables.retain(|table| {
+            of(table)
+                .iter()
+                .any(|folder| below.iter().any(|path| folder.starts_with(path)))
+        });
+        let known: HashSet<PathBuf> = tables.iter().flat_map(of).collect();
+        let [_, leads] = below;
+        strangers = sealed_below(&leads)?;
         strangers.retain(|folder| !known.contains(folder));
     }
     let looks = pieces::each(tables.len(), usize::from(args.threads), |at, _| {
@@ -131,11 +138,16 @@ fn look<'a>(home: &Home, vault: &Vault, policy: &Policy, table: &'a TableRecord)
     }
 }
 
-/// Where a table is, by the policy if that says so.
-fn folder(policy: &Policy, table: &TableRecord) -> PathBuf {
+/// Where a table is, by the policy if that says so: as it is written, and where that leads.
+fn folders(policy: &Policy, table: &TableRecord) -> Vec<PathBuf> {
     let named = policy.table(&table.name).ok().and_then(|table| table.path());
-    let path = named.unwrap_or(&table.path);
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    let written: Vec<&Path> = named.map_or_else(|| table.spellings().collect(), |path| vec![path]);
+    let both = |path: &Path| {
+        let normal = spelling::normal(path).unwrap_or_else(|_| path.to_path_buf());
+        let leads = fs::canonicalize(&normal).ok();
+        std::iter::once(normal).chain(leads).collect::<Vec<_>>()
+    };
+    written.into_iter().flat_map(both).collect()
 }
 
 /// Folders with a manifest at a path and below it; links are not followed.

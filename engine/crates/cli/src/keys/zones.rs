@@ -1,26 +1,34 @@
 //! `coffer keys zones`
 
-use coffer_keys::Zone;
+use coffer_keys::{Draft, Zone};
 use coffer_table::{Register, TableRecord};
 use serde_json::json;
 
 use crate::{failure::Failure, output, site::Site};
 
 pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failure> {
-    let policy = site.policy()?;
-    let tables = match unlock || site.given_passphrase()?.is_some() {
-        true => Register::of(&site.home()?, &site.keyring()?).tables()?,
-        false => Vec::new(),
+    let (policy, tables) = match unlock || site.given_passphrase()?.is_some() {
+        true => {
+            let (policy, vault) = site.open_home()?;
+            let tables = Register::of(&site.home()?, vault.keyring()).tables()?;
+            (Draft::clone(&policy), tables)
+        }
+        // Nothing is decided by it here.
+        false => (site.draft()?, Vec::new()),
     };
-    // Each in its innermost zone.
-    let placed = tables
-        .into_iter()
-        .map(|table| Ok((policy.zone_of(&table.path)?, table)));
-    let placed = placed.collect::<Result<Vec<(Option<&Zone>, TableRecord)>, Failure>>()?;
+    // Each in its innermost zones: by all spellings of its path, and by where these lead.
+    let placed = tables.into_iter().map(|table| {
+        let mut zones: Vec<&Zone> = Vec::new();
+        for spelling in table.spellings() {
+            zones.extend(policy.zones_of(spelling)?);
+        }
+        Ok((zones, table))
+    });
+    let placed = placed.collect::<Result<Vec<(Vec<&Zone>, TableRecord)>, Failure>>()?;
     let in_zone = |zone: &Zone| -> Vec<&TableRecord> {
         let here = placed
             .iter()
-            .filter(|(found, _)| found.is_some_and(|found| found.name() == zone.name()));
+            .filter(|(found, _)| found.iter().any(|found| found.name() == zone.name()));
         here.map(|(_, table)| table).collect()
     };
     if as_json {

@@ -1,6 +1,7 @@
 //! `coffer policy`
 
 mod check;
+mod sign;
 
 pub(crate) use check::reference;
 
@@ -14,6 +15,8 @@ use crate::{
 pub(crate) fn run(site: &Site, args: &Policy) -> Result<(), Failure> {
     match &args.command {
         PolicyCommand::Check(args) => check::run(site, args),
+        PolicyCommand::Sign(args) => sign::run(site, args),
+        PolicyCommand::Show => sign::show(site),
         PolicyCommand::Advise(args) => exec::advise(site, args),
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn parse(
     place: &Place<'_>,
 ) -> Result<ArrayRef, Failure> {
     let emptied;
-    let texts = if kind == SparkType::String || null.is_empty() {
+    let texts = if kind.is_text() || null.is_empty() {
         texts
     } else {
         emptied = StringArray::from_iter(texts.iter().map(|text| text.filter(|text| !text.is_empty())));
@@ -42,7 +42,7 @@ pub(crate) fn parse(
         return Err(fault(row, "NULL in a column that is NOT NULL:"));
     }
     let array: ArrayRef = match kind {
-        SparkType::String => return Ok(Arc::new(texts.clone())),
+        kind if kind.is_text() => return Ok(Arc::new(texts.clone())),
         SparkType::Binary => Arc::new(BinaryArray::from_iter(texts.iter().map(|text| text.map(str::as_bytes)))),
         SparkType::Boolean => Arc::new(BooleanArray::from_iter(texts.iter().map(|text| text.and_then(boolean)))),
         SparkType::Decimal { precision, scale } => {

@@ -6,7 +6,7 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
-use coffer_table::{SparkType, convert};
+use coffer_table::{SparkType, char_varchar, convert};
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     basic::Type,
@@ -40,7 +40,8 @@ impl ParquetSource {
         let mut columns: Vec<(String, SparkType, bool)> = Vec::new();
         for path in paths {
             let metadata = load(&path)?;
-            let these = convert::columns_of(metadata.schema())?;
+            let mut these = convert::columns_of(metadata.schema())?;
+            char_varchar::declare(&mut these, metadata.metadata().file_metadata().key_value_metadata());
             match files.first() {
                 None => columns = these,
                 Some((first, _)) => {

@@ -12,8 +12,8 @@ use std::{
 
 use coffer_attest::Verifiers;
 use coffer_keys::{
-    Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey,
-    Policy, Verifier, attest, evidence,
+    Attestation, Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind,
+    OwnerPublicKey, Policy, Verifier, attest, evidence,
 };
 use coffer_proto::wire::{Attest, EngineEvidence, Refused, TaskMessage};
 use prost::Message;
@@ -43,8 +43,8 @@ struct Seen {
 }
 
 pub(super) fn run(site: &Site, address: &str, args: &Verify) -> Result<(), Failure> {
-    let policy = site.policy()?;
-    let owner = site.keyring()?.owner_public();
+    let (policy, vault) = site.open_home()?;
+    let owner = vault.keyring().owner_public();
     let challenge = Challenges::new().draw().map_err(|error| refused(&error))?;
     let evidence = ask(address, &owner, &challenge)?;
     let seen = examine(&policy, owner, challenge, evidence);
@@ -88,7 +88,7 @@ impl Verifier for Recorded {
     fn verify(
         &self,
         kind: EvidenceKind,
-        policy: &Policy,
+        policy: &Attestation,
         report: &[u8],
         expected: &[u8; 32],
     ) -> Result<Checks, EvidenceError> {

@@ -91,11 +91,23 @@ impl Owner {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Adds to the policy.
-    pub(crate) fn policy(&self, more: &str) {
+    /// Adds to the policy, unsigned.
+    pub(crate) fn draft(&self, more: &str) {
         let path = self.path("home/policy.toml");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(path, format!("{text}\n{more}\n")).unwrap();
+    }
+
+    /// Adds to the policy.
+    pub(crate) fn policy(&self, more: &str) {
+        self.draft(more);
+        self.ok(&["policy", "sign", "--yes"]);
+    }
+
+    /// Makes this the policy.
+    pub(crate) fn sign(&self, text: &str) {
+        self.write("home/policy.toml", text);
+        self.ok(&["policy", "sign", "--yes"]);
     }
 
     /// A Parquet file, in row groups of so many rows.

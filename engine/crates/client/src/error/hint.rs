@@ -20,9 +20,14 @@ impl ClientError {
             Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => {
                 return error.hint().unwrap_or_default();
             }
+            Self::Table(error @ coffer_table::Error::PlainChanged) => return error.hint().unwrap_or_default(),
             Self::Table(error) => table_hint(error),
+            Self::Location(error) => error.hint(),
             Self::Unlisted(_) => {
                 "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"
+            }
+            Self::OtherTable { .. } => {
+                "another table was made there meanwhile, or a catalog gives the name of one table to the path of another: correct the catalog, or load the path"
             }
             Self::PlainAtHome => "use the plugin and the client engine of the same Coffer release",
             Self::PlainElsewhere(_) => {
@@ -43,7 +48,7 @@ impl ClientError {
                 "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
             }
             Self::Mixed { .. } => {
-                "executors or shuffle files were lost while rows without a fixed order were cut by a limit; run the query again"
+                "executors or shuffle files were lost, and with them rows that come out otherwise each time they are made (a limit over rows in no order, first, last); run the query again"
             }
             Self::ForHosts(_) => {
                 "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on"
@@ -56,6 +61,21 @@ impl ClientError {
             }
             Self::TooMuchRead { .. } => {
                 "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes"
+            }
+            Self::Revoked(crate::Revoked::Age) => {
+                "run the query again; its engines prove themselves again before it begins"
+            }
+            Self::Revoked(_) => {
+                "the owner changed the policy while the query ran; what it allows now, a new query may do"
+            }
+            Self::TooManyLiterals { .. } => {
+                "an encrypted literal is a guess that can be compared with what is stored; the owner sets literals_per_day under [limits] in the policy"
+            }
+            Self::SecretInSettings { .. } => {
+                "remove it: the passphrase belongs into the driver's environment (COFFER_PASSPHRASE) or into a file named by spark.coffer.passphraseFile, other secrets where docs/reference/masters.md says. Executors were not given it yet if the application did not start; else change the secret"
+            }
+            Self::DeniedFolder { .. } => {
+                "the owner names where a role may make tables: write_roots under [roles], or the table with its path under [tables]"
             }
             Self::SessionUnknown => "the query's session has ended: run the query again",
             Self::WriteUnknown(_) => "run the command again",
@@ -84,6 +104,22 @@ fn table_hint(error: &coffer_table::Error) -> &'static str {
     use coffer_table::{Error, Fault};
     match error {
         Error::Conflict { .. } => return "nothing was written; run it again",
+        Error::VersionTaken(_) => {
+            return "nothing was written; look at what put a manifest into the table's _coffer folder";
+        }
+        Error::PublicationUnknown { .. } => {
+            return "look before anything is written again: load the table, or coffer inspect; check the disk of the owner's register";
+        }
+        Error::FolderChanged(_) => {
+            return "nothing was written; look at who moves folders or links there, then run it again";
+        }
+        Error::ManifestForeign { .. } => {
+            return "a link or a folder was put in the table's place: restore it; coffer verify says what is there";
+        }
+        Error::PathNotRecorded { .. } => {
+            return "write the path as it was written when the table was made (coffer keys list); if this one is yours and means that table: coffer verify TABLE --record-path PATH";
+        }
+        Error::PathTwice { .. } => return "remove or correct one `path` in the policy",
         Error::NameTaken(_) => {
             return "drop the table or choose another name; coffer keys forget removes one whose files are gone";
         }

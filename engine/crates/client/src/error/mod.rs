@@ -2,13 +2,27 @@
 
 mod hint;
 
-use coffer_keys::{EvidenceError, KeyringError, PolicyError, ReleaseError};
+use coffer_keys::{EvidenceError, KeyringError, LocationError, PolicyError, ReleaseError};
 use coffer_plan::{Unsupported, codec::CodecError};
 use coffer_proto::wire::Problem;
 use datafusion_common::DataFusionError;
 use thiserror::Error;
 
 use crate::coverage::CoverageError;
+
+/// A code with the check that refused at its end: one code for each.
+macro_rules! by_check {
+    ($code:literal, $error:expr) => {
+        match $error.refused_by() {
+            coffer_sealing::RefusedBy::Tag => concat!($code, "_tag"),
+            coffer_sealing::RefusedBy::Length => concat!($code, "_length"),
+            coffer_sealing::RefusedBy::Order => concat!($code, "_order"),
+            coffer_sealing::RefusedBy::Format => concat!($code, "_format"),
+            coffer_sealing::RefusedBy::Place => concat!($code, "_place"),
+            coffer_sealing::RefusedBy::Nothing => "sealing",
+        }
+    };
+}
 
 /// Every refusal. Codes are those of `docs/reference/errors.md`.
 #[derive(Debug, Error)]
@@ -43,6 +57,9 @@ pub enum ClientError {
     /// A table does not open.
     #[error(transparent)]
     Table(#[from] coffer_table::Error),
+    /// A table or file at another storage, or at no path.
+    #[error(transparent)]
+    Location(#[from] LocationError),
     /// A plain file that is not among the policy's `unverified_inputs`.
     #[error("{} is plain, and the policy does not list it among its unverified inputs", .0.display())]
     Unlisted(std::path::PathBuf),
@@ -52,6 +69,35 @@ pub enum ClientError {
     /// Something plain at a URL of which nobody here knows whether a local folder is behind it.
     #[error("whether `{0}` leads into a zone of the policy is not known, so nothing plain is made there")]
     PlainElsewhere(String),
+    /// What a query uses is not allowed any more.
+    #[error("the query's session was ended: {0}")]
+    Revoked(crate::Revoked),
+    /// A user has had more literals encrypted for a key than the policy lets one.
+    #[error("user `{user}` has had {most} literals encrypted for `{column}`, as many as the policy allows in a day")]
+    TooManyLiterals {
+        /// The policy's name for the user.
+        user: String,
+        /// The column, as it is stored.
+        column: String,
+        /// How many.
+        most: u32,
+    },
+    /// A setting holds a secret of Coffer's.
+    #[error("{key} holds {what}, and Spark hands its settings to every executor")]
+    SecretInSettings {
+        /// The setting.
+        key: String,
+        /// Which secret.
+        what: String,
+    },
+    /// A user would make a folder where no role of the user's may.
+    #[error("user `{user}` may not make a table at {}", path.display())]
+    DeniedFolder {
+        /// The policy's name for the user.
+        user: String,
+        /// Where.
+        path: std::path::PathBuf,
+    },
     /// The challenge was handed out too long ago.
     #[error("the challenge has expired")]
     ChallengeExpired,
@@ -304,6 +350,16 @@ pub enum ClientError {
         /// Why.
         reason: String,
     },
+    /// At the path is another table than the one that was asked for.
+    #[error("at {path} is the table {got}, not {want}")]
+    OtherTable {
+        /// As asked.
+        path: String,
+        /// The id or name that was asked for.
+        want: String,
+        /// The id that was opened.
+        got: String,
+    },
     /// What an engine says that it wrote cannot be so.
     #[error("a written file cannot be published: {0}")]
     WrittenFile(&'static str),
@@ -325,9 +381,9 @@ impl ClientError {
             Self::ClusterDeployMode => "cluster_deploy_mode",
             Self::Keyring(_) => "keyring",
             Self::Policy(_) | Self::PolicyOfOwner(_) => "policy",
-            Self::Table(coffer_table::Error::Conflict { .. }) => "write_conflict",
-            Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => error.code(),
-            Self::Table(_) => "table",
+            Self::OtherTable { .. } => "other_table",
+            Self::Table(error) => error.code(),
+            Self::Location(error) => error.code(),
             Self::Unlisted(_) | Self::PlainAtHome => "unverified_input",
             Self::PlainElsewhere(_) => "plain_elsewhere",
             Self::ChallengeExpired => "challenge_expired",
@@ -336,6 +392,10 @@ impl ClientError {
             Self::EngineUnknown(_) => "engine_unknown",
             Self::HandleUnknown(_) => "handle_unknown",
             Self::SessionUnknown => "session",
+            Self::Revoked(_) => "session_revoked",
+            Self::TooManyLiterals { .. } => "too_many_literals",
+            Self::DeniedFolder { .. } => "denied_folder",
+            Self::SecretInSettings { .. } => "COFFER_SECRET_IN_CONF",
             Self::Unsupported(_) => "unsupported",
             Self::Stage { .. } => "stage",
             Self::StageTaken(_) => "stage_taken",
@@ -347,12 +407,12 @@ impl ClientError {
             Self::ObjectUnknown { .. } => "object_unknown",
             Self::ObjectTaken(_) => "object_taken",
             Self::CommitCount { .. } => "commit_count",
-            Self::CommitOpening { .. } => "commit_opening",
+            Self::CommitOpening { source, .. } => by_check!("commit_opening", source),
             Self::CommitPlace { .. } => "commit_place",
             Self::CommitRepeated { .. } => "commit_repeated",
             Self::Mixed { .. } => "mixed",
             Self::ResultPartition { .. } => "result_partition",
-            Self::Stream { .. } => "stream",
+            Self::Stream { source, .. } => by_check!("stream", source),
             Self::StreamCount { .. } => "stream_count",
             Self::Payload { .. } => "payload",
             Self::Finish(_) => "finish",
@@ -360,7 +420,7 @@ impl ClientError {
             Self::ForHosts(_) => "for_hosts",
             Self::KeptUnknown(_) => "kept_unknown",
             Self::TooMuchHome(_) | Self::TooMuchRead { .. } | Self::HomeMemory(_) => "too_much_home",
-            Self::Opening(_) => "opening",
+            Self::Opening(error) => by_check!("opening", error),
             Self::Sealing(_) => "sealing",
             Self::WriteUnknown(_) => "write_unknown",
             Self::ColumnType(_) => "column_type",
@@ -389,6 +449,9 @@ impl ClientError {
             ),
             Self::Denied { .. }
             | Self::DeniedWrite { .. }
+            | Self::DeniedFolder { .. }
+            | Self::TooManyLiterals { .. }
+            | Self::Revoked(_)
             | Self::Policy(_)
             | Self::Evidence(_)
             | Self::Release(_)
@@ -404,6 +467,11 @@ impl ClientError {
             | Self::OtherApplication => true,
             _ => false,
         }
+    }
+
+    /// Whether the policy cannot be used as it is.
+    pub(crate) fn is_of_policy(&self) -> bool {
+        matches!(self, Self::Policy(_) | Self::PolicyOfOwner(_))
     }
 
     /// As a user is told what is wrong with the policy as a whole.

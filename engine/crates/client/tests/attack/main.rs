@@ -1,14 +1,19 @@
 //! The lying host below Spark: the real client engine and real enclaves, and between them a small executor whose connection goes through
 //! the saboteur. Every lie of the saboteur's, many times over: each run ends in an error that names a check, or in the right rows.
 //!
-//! `COFFER_ATTACK_RUNS`: how many applied lies (default 300), `COFFER_ATTACK_SEED`, and `COFFER_ATTACK_JSON`: where the counts go.
+//! Attacks of several steps are [`scenarios`]. What is not harmless must be detected at least once in a run (`judge`).
+//!
+//! `COFFER_ATTACK_RUNS`: how many applied mutations (default 300), `COFFER_ATTACK_SEED`, `COFFER_ATTACK_ONLY`: these scenarios alone, and
+//! `COFFER_ATTACK_JSON`: where the counts go.
 
 #[path = "../harness/mod.rs"]
 mod harness;
 mod host;
 mod judge;
 mod panics;
+mod scenarios;
 mod shape;
+mod users;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +21,7 @@ use std::{
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use coffer_saboteur::{
@@ -25,11 +30,14 @@ use coffer_saboteur::{
 };
 use harness::Site;
 use host::{Host, Place};
+use scenarios::End;
 use shape::Shape;
 
 /// Tries of a lie in a row without a place to tell it.
 const TRIES: u64 = 60;
 const HOSTS: usize = 2;
+/// Past this a scenario counts as hung.
+const HANGS: Duration = Duration::from_secs(120);
 
 #[test]
 fn every_lie_is_detected_or_harmless() {
@@ -42,21 +50,17 @@ fn every_lie_is_detected_or_harmless() {
     let site = runtime.block_on(Site::open());
     panics::watch();
     let applied = AtomicUsize::new(0);
-    let counts = thread::scope(|scope| {
-        let hosts: Vec<_> = (0..HOSTS)
-            .map(|number| {
-                let (site, runtime, applied) = (&site, &runtime, &applied);
-                scope.spawn(move || campaign(&Place { site, runtime, number }, runs, seed, applied))
-            })
-            .collect();
-        let mut all: BTreeMap<&'static str, Count> = BTreeMap::new();
-        for host in hosts {
-            for (name, count) in host.join().unwrap() {
-                all.entry(name).or_default().add(count);
-            }
+    let only: String = variable("COFFER_ATTACK_ONLY", String::new());
+    let mut counts = if only.is_empty() {
+        in_messages(&site, &runtime, runs, seed, &applied)
+    } else {
+        BTreeMap::new()
+    };
+    for name in scenarios::NAMES {
+        if only.is_empty() || only.split(',').any(|one| one == *name) {
+            counts.insert(name, runtime.block_on(played(name, runs, seed)));
         }
-        all
-    });
+    }
     if let Some(path) = env::var_os("COFFER_ATTACK_JSON") {
         let counts: serde_json::Map<_, _> = counts
             .iter()
@@ -79,6 +83,72 @@ fn every_lie_is_detected_or_harmless() {
         .map(|(name, _)| *name)
         .collect();
     assert!(idle.is_empty(), "never told: {idle:?}");
+    let undetected: Vec<_> = counts
+        .iter()
+        .filter(|(name, count)| count.detected == 0 && judge::must_be_detected(name))
+        .map(|(name, count)| (*name, count.applied))
+        .collect();
+    assert!(undetected.is_empty(), "never detected: {undetected:?}");
+}
+
+/// Altered messages, by several hosts at a time.
+fn in_messages(
+    site: &Site,
+    runtime: &tokio::runtime::Runtime,
+    runs: usize,
+    seed: u64,
+    applied: &AtomicUsize,
+) -> BTreeMap<&'static str, Count> {
+    thread::scope(|scope| {
+        let hosts: Vec<_> = (0..HOSTS)
+            .map(|number| scope.spawn(move || campaign(&Place { site, runtime, number }, runs, seed, applied)))
+            .collect();
+        let mut all: BTreeMap<&'static str, Count> = BTreeMap::new();
+        for host in hosts {
+            for (name, count) in host.join().unwrap() {
+                all.entry(name).or_default().add(count);
+            }
+        }
+        all
+    })
+}
+
+/// One scenario, once in some hundreds of runs.
+async fn played(name: &'static str, runs: usize, seed: u64) -> Count {
+    let mut count = Count::default();
+    let mut rng = Rng::new(seed);
+    for turn in 0..(runs / 500).clamp(1, 20) {
+        let began = Instant::now();
+        let mut one = Rng::new(rng.bits());
+        // On a task of its own: what the harness itself did not expect is a finding too, and so is silence.
+        let playing = tokio::spawn(async move { scenarios::play(name, &mut one).await });
+        let end = match tokio::time::timeout(HANGS, playing).await {
+            Ok(Ok(end)) => end,
+            Ok(Err(error)) => End::Wrong(format!("the harness: {error}")),
+            Err(_) => End::Wrong("hang".to_owned()),
+        };
+        let mut findings: Vec<String> = panics::taken();
+        count.tried += 1;
+        count.applied += 1;
+        count.seconds += began.elapsed().as_secs_f64();
+        match &end {
+            End::RightRows if judge::may_be_right(name) => count.right_rows += 1,
+            End::RightRows => findings.push("undetected".to_owned()),
+            End::Wrong(what) => findings.push(what.clone()),
+            End::Detected(code) => match judge::check(name, code) {
+                Ok(code) => {
+                    count.detected += 1;
+                    *count.checks.entry(code).or_default() += 1;
+                }
+                Err(finding) => findings.push(finding),
+            },
+        }
+        let findings = findings
+            .into_iter()
+            .map(|finding| format!("{finding}: {name} turn {turn}: {end:?}"));
+        count.findings.extend(findings);
+    }
+    count
 }
 
 fn variable<T: std::str::FromStr>(name: &str, or: T) -> T {
@@ -166,6 +236,7 @@ fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) ->
         let verdict = match &ended {
             Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
             Ok(_) if told.what.is_some() && lie.place() == "boot" => Err("accepted".to_owned()),
+            Ok(_) if told.what.is_some() && !judge::may_be_right(name) => Err("undetected".to_owned()),
             Ok(_) => Ok(None),
             Err(code) if told.what.is_some() => judge::check(name, code).map(Some),
             Err(_) => Err("refused without a lie".to_owned()),

@@ -1,13 +1,25 @@
 //! Fragments, written short.
 
 use coffer_proto::plan::{
-    self, AggCall, AggMode, Aggregate, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Limit, Literal,
-    NamedExpr, Node, Partitioning, Scan, Schema, Sink, Sort, SortKey, TypeId, Values, expand::Projection, expr, join,
-    literal, node::Op, partitioning, sink, values::Row,
+    self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Limit,
+    Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema, Sink, Sort, SortKey, TypeId, Union, Values,
+    expand::Projection, expr, join, literal, node::Op, partitioning, sink, values::Row,
 };
 
 pub fn long() -> DataType {
     of(TypeId::Long)
+}
+
+pub fn boolean() -> DataType {
+    of(TypeId::Boolean)
+}
+
+pub fn binary() -> DataType {
+    of(TypeId::Binary)
+}
+
+pub fn double() -> DataType {
+    of(TypeId::Double)
 }
 
 pub fn string() -> DataType {
@@ -30,6 +42,7 @@ pub fn schema(fields: &[(&str, DataType)]) -> Schema {
                 name: (*name).to_owned(),
                 r#type: Some(*data_type),
                 nullable: true,
+                ..Field::default()
             })
             .collect(),
     }
@@ -39,6 +52,13 @@ pub fn int(value: i64) -> Literal {
     Literal {
         r#type: Some(long()),
         value: Some(literal::Value::Int(value)),
+    }
+}
+
+pub fn real(value: f64) -> Literal {
+    Literal {
+        r#type: Some(double()),
+        value: Some(literal::Value::Double(value)),
     }
 }
 
@@ -142,6 +162,21 @@ pub fn product(schema: &Schema) -> Node {
     )
 }
 
+/// All pairs of these rows and those of a broadcast, which is input 0.
+pub fn with_broadcast(left: Node, schema: &Schema) -> Node {
+    node(
+        10,
+        Op::Join(Box::new(Join {
+            left: Some(Box::new(left)),
+            right: Some(Box::new(input_of(0, schema.clone(), true))),
+            r#type: JoinType::Cross.into(),
+            strategy: join::Strategy::NestedLoop.into(),
+            broadcast: true,
+            ..Join::default()
+        })),
+    )
+}
+
 /// The columns of a join that gives both sides.
 pub fn twice(schema: &Schema) -> Schema {
     Schema {
@@ -156,6 +191,18 @@ pub fn scan(schema: Schema) -> Node {
             scan_id: 0,
             schema: Some(schema),
             pushed: vec![],
+        }),
+    )
+}
+
+/// The rows of both, partition by partition.
+pub fn union(children: Vec<Node>, schema: Schema) -> Node {
+    node(
+        7,
+        Op::Union(Union {
+            children,
+            schema: Some(schema),
+            children_partitions: vec![],
         }),
     )
 }
@@ -233,6 +280,86 @@ pub fn sum_by_key(child: Node, mode: AggMode) -> Node {
     )
 }
 
+/// An aggregate of the column `v` by `k`, both in rows of (k, v), in one step.
+pub fn by_key(child: Node, name: &str, value: DataType, buffer: &[(&str, TypeId)]) -> Node {
+    let buffer: Vec<(&str, DataType)> = buffer.iter().map(|(name, id)| (*name, of(*id))).collect();
+    let mut node = sum_by_key(child, AggMode::Complete);
+    if let Some(Op::Aggregate(aggregate)) = &mut node.op
+        && let Some(call) = aggregate.calls.first_mut()
+    {
+        name.clone_into(&mut call.name);
+        call.r#type = Some(value);
+        call.input_types = vec![value];
+        call.buffer = Some(schema(&buffer));
+    }
+    node
+}
+
+/// Columns by their positions, under these names.
+pub fn projected(child: Node, columns: &[(&str, u32)]) -> Node {
+    let exprs = columns.iter().map(|(name, position)| NamedExpr {
+        name: (*name).to_owned(),
+        expr: Some(column(*position)),
+    });
+    node(
+        7,
+        Op::Project(Box::new(Project {
+            child: Some(Box::new(child)),
+            exprs: exprs.collect(),
+        })),
+    )
+}
+
+/// An aggregate of doubles `v` by `k`, from rows to values in one step; `buffer` is its layout between steps.
+pub fn of_doubles_by_key(child: Node, name: &str, buffer: &[(&str, DataType)]) -> Node {
+    let call = AggCall {
+        name: name.to_owned(),
+        mode: AggMode::Complete.into(),
+        args: vec![column(1)],
+        filter: None,
+        r#type: Some(double()),
+        input_types: vec![double()],
+        buffer: Some(schema(buffer)),
+        eval: plan::EvalMode::Legacy.into(),
+        ignore_nulls: false,
+    };
+    node(
+        4,
+        Op::Aggregate(Box::new(Aggregate {
+            child: Some(Box::new(child)),
+            grouping: vec![NamedExpr {
+                name: "k".to_owned(),
+                expr: Some(column(0)),
+            }],
+            calls: vec![call],
+        })),
+    )
+}
+
+/// One row for each of these projections.
+pub fn expanded(child: Node, projections: Vec<Vec<Expr>>, schema: Schema) -> Node {
+    let projections = projections.into_iter().map(|exprs| Projection { exprs });
+    node(
+        8,
+        Op::Expand(Box::new(Expand {
+            child: Some(Box::new(child)),
+            projections: projections.collect(),
+            schema: Some(schema),
+        })),
+    )
+}
+
+pub fn called(name: &str, args: Vec<Expr>, data_type: DataType) -> Expr {
+    Expr {
+        kind: Some(expr::Kind::Call(Call {
+            name: name.to_owned(),
+            args,
+            r#type: Some(data_type),
+            ..Call::default()
+        })),
+    }
+}
+
 fn fragment(root: Node, output: Schema, kind: sink::Kind) -> Fragment {
     Fragment {
         version: 1,
@@ -257,6 +384,18 @@ pub fn to_hash(root: Node, output: Schema, partitions: u32) -> Fragment {
         output,
         partitioning::Kind::Hash(partitioning::Hash {
             exprs: vec![column(0)],
+            partitions,
+        }),
+    )
+}
+
+/// Partitioned by the hash of another column than the first.
+pub fn to_hash_by(root: Node, output: Schema, by: u32, partitions: u32) -> Fragment {
+    exchange(
+        root,
+        output,
+        partitioning::Kind::Hash(partitioning::Hash {
+            exprs: vec![column(by)],
             partitions,
         }),
     )

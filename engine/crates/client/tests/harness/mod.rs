@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::Arc,
+    time::Duration,
 };
 
 use arrow::{
@@ -25,7 +26,7 @@ use coffer_engine::{
     task::kind_byte,
     wire::{Message, put_message, put_raw, read_message},
 };
-use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_keys::{Home, Keyring, Passphrase, Vault};
 use coffer_proto::wire::{
     AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased, Need,
     NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
@@ -54,18 +55,27 @@ impl Site {
         Self::acting(policy, None).await
     }
 
+    /// A client engine whose engines keep what they hear nothing of for no longer than this.
+    pub async fn leasing(lease: Duration) -> Self {
+        Self::serving(POLICY, |service| service.with_lease(lease)).await
+    }
+
     /// A client engine that works for a user of the policy.
     pub async fn acting(policy: &str, user: Option<&str>) -> Self {
+        Self::serving(policy, |service| match user {
+            Some(user) => service.on_behalf_of(user).unwrap(),
+            None => service,
+        })
+        .await
+    }
+
+    async fn serving(policy: &str, set_up: impl FnOnce(Service) -> Service) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::at(folder.path().join("home"));
         home.create().unwrap();
-        Keyring::create(&home.keyring(), &passphrase()).unwrap();
-        std::fs::write(home.policy(), policy).unwrap();
-        let mut service = Service::open(home.clone(), &passphrase()).unwrap();
-        if let Some(user) = user {
-            service = service.on_behalf_of(user).unwrap();
-        }
-        let service = Arc::new(service);
+        let keyring = Keyring::create(&home.keyring(), &passphrase()).unwrap();
+        coffer_table::policy::replace(&home, &keyring, policy).unwrap();
+        let service = Arc::new(set_up(Service::open(home.clone(), &passphrase()).unwrap()));
         let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
@@ -92,6 +102,12 @@ impl Site {
         }
     }
 
+    /// Makes this the policy, as its owner does.
+    pub fn sign(&self, policy: &str) {
+        let keyring = Keyring::open(&self.home.keyring(), &passphrase()).unwrap();
+        coffer_table::policy::replace(&self.home, &keyring, policy).unwrap();
+    }
+
     /// The same home under another client engine: a driver that was started again.
     pub async fn restarted(self) -> Self {
         let service = Arc::new(Service::open(self.home.clone(), &passphrase()).unwrap());
@@ -104,7 +120,7 @@ impl Site {
     /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups of 50 rows.
     pub fn table(&self, name: &str, ddl: &str, files: Vec<Vec<ArrayRef>>) -> PathBuf {
         let vault = Vault::from(Keyring::open(&self.home.keyring(), &passphrase()).unwrap());
-        let policy = Policy::load(&self.home.policy()).unwrap();
+        let policy = coffer_table::policy::open(&self.home, vault.keyring()).unwrap();
         let folder = self.folder.path().join(name);
         let new = NewColumns {
             columns: parse_ddl(ddl).unwrap(),
@@ -268,7 +284,17 @@ impl Engine {
         self.write.write_all(&out).await.unwrap();
     }
 
+    /// Bytes as they are, whole messages or not. That nobody reads them any more is the reader's to say.
+    pub async fn send_raw(&mut self, bytes: &[u8]) {
+        let _ = self.write.write_all(bytes).await;
+    }
+
     pub async fn answer_input(&mut self, input: u32, bytes: Option<&[u8]>) {
+        self.try_answer_input(input, bytes).await.unwrap();
+    }
+
+    /// The same, of an engine that may have hung up.
+    pub async fn try_answer_input(&mut self, input: u32, bytes: Option<&[u8]>) -> std::io::Result<()> {
         let mut out = Vec::new();
         let kind = if bytes.is_some() {
             TaskMessage::In
@@ -281,7 +307,7 @@ impl Engine {
             &[&input.to_le_bytes(), bytes.unwrap_or_default()],
         )
         .unwrap();
-        self.write.write_all(&out).await.unwrap();
+        self.write.write_all(&out).await
     }
 
     pub async fn receive(&mut self) -> Option<(TaskMessage, Bytes)> {

@@ -155,6 +155,7 @@ impl Query {
                 .unwrap_or_default(),
             partial: false,
             keep_bytes: 0,
+            values: false,
         }
     }
 }

@@ -5,6 +5,21 @@
 
 use thiserror::Error;
 
+/// A code with the check that refused at its end: one code for each.
+macro_rules! by_check {
+    ($code:literal, $error:expr) => {
+        match $error.refused_by() {
+            coffer_sealing::RefusedBy::Tag => concat!($code, "_TAG"),
+            coffer_sealing::RefusedBy::Length => concat!($code, "_LENGTH"),
+            coffer_sealing::RefusedBy::Order => concat!($code, "_ORDER"),
+            coffer_sealing::RefusedBy::Format => concat!($code, "_FORMAT"),
+            coffer_sealing::RefusedBy::Place => concat!($code, "_PLACE"),
+            coffer_sealing::RefusedBy::Nothing => "COFFER_SEALING",
+        }
+    };
+}
+pub(crate) use by_check;
+
 /// A check that failed. Holds places, never values.
 #[derive(Debug, Error)]
 pub enum Check {
@@ -149,7 +164,7 @@ impl Check {
     /// The stable name, as in `docs/reference/errors.md`.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Opening { .. } => "COFFER_OPENING",
+            Self::Opening { source, .. } => by_check!("COFFER_OPENING", source),
             Self::Malformed(_) => "COFFER_MALFORMED",
             Self::DescriptorPlace => "COFFER_DESCRIPTOR_PLACE",
             Self::FragmentDigest => "COFFER_FRAGMENT_DIGEST",
@@ -167,8 +182,8 @@ impl Check {
             Self::StreamMissing { .. } => "COFFER_STREAM_MISSING",
             Self::StreamCut { .. } => "COFFER_STREAM_CUT",
             Self::StreamAttempt { .. } => "COFFER_STREAM_ATTEMPT",
-            Self::StreamFormat { .. } => "COFFER_STREAM_FORMAT",
-            Self::Frame { .. } => "COFFER_FRAME",
+            Self::StreamFormat { source, .. } => by_check!("COFFER_STREAM", source),
+            Self::Frame { source, .. } => by_check!("COFFER_FRAME", source),
             Self::Payload { .. } => "COFFER_PAYLOAD",
         }
     }

@@ -7,10 +7,12 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
 use coffer_keys::KekId;
+use coffer_plan::codec::Packing;
 use coffer_proto::{
     plan::{Fragment, Input, Node, Scan, node::Op, sink},
     wire::{
@@ -24,7 +26,10 @@ use coffer_sealing::{
 use prost::Message;
 
 use super::{check::Check, input::Rectangle};
-use crate::session::{PlanKey, Session};
+use crate::{
+    horizon::Horizon,
+    session::{PlanKey, Session},
+};
 
 /// A sealed descriptor is preceded by its execution's number in clear: a hint, as stage and partition in START are. All
 /// three are in the sealed message's identity.
@@ -72,6 +77,8 @@ pub(crate) struct Assignment {
     pub(crate) values: HashMap<u32, Value>,
     /// Of a fragment that writes a table, and of no other.
     pub(crate) write: Option<WriteTask>,
+    /// How what it writes may be packed.
+    pub(crate) packing: Packing,
 }
 
 /// Seals nothing: puts the hint before a sealed descriptor. For the client engine.
@@ -122,13 +129,17 @@ impl Descriptor {
         &self.keks
     }
 
-    /// Sessions that the driver has ended.
-    pub(crate) fn ended_sessions(&self) -> Result<Vec<SessionId>, Check> {
-        self.wire
-            .ended_sessions
-            .iter()
-            .map(|id| SessionId::from_slice(id).map_err(|_| Check::Malformed("descriptor")))
-            .collect()
+    /// How old the session was when this was sealed.
+    pub(crate) fn session_age(&self) -> Duration {
+        Duration::from_millis(self.wire.session_age_millis)
+    }
+
+    /// Which of the client engine's sessions have ended. This one lives, or there would be nothing to do in it.
+    pub(crate) fn horizon(&self) -> Result<Horizon, Check> {
+        let live = self.wire.live_sessions.iter().copied();
+        Horizon::new(self.wire.next_session, live)
+            .filter(|horizon| !horizon.has_ended(self.place.session.number()))
+            .ok_or(Check::Malformed("descriptor"))
     }
 
     /// Opens fragment and objects and checks all against each other.
@@ -176,6 +187,10 @@ impl Descriptor {
             bounds: objects.bounds,
             values: objects.values,
             write: self.wire.write,
+            packing: match self.wire.host_chosen {
+                true => Packing::None,
+                false => Packing::Tight,
+            },
         })
     }
 }

@@ -9,7 +9,13 @@ use coffer_proto::wire::ErrorDetail;
 use datafusion_common::DataFusionError;
 use thiserror::Error;
 
-use super::{check::Check, descriptor::Place, link::LinkError, sink::SinkError};
+use super::{
+    check::{Check, by_check},
+    descriptor::Place,
+    link::LinkError,
+    sink::SinkError,
+};
+use crate::spill::SpillFault;
 
 /// Why a task ended without DONE.
 #[derive(Debug, Error)]
@@ -65,6 +71,7 @@ impl TaskError {
             Self::Session => "session",
             _ => match self.link() {
                 Some(LinkError::Closed) => "cancelled",
+                Some(LinkError::Lease | LinkError::Silent) => "session",
                 Some(_) => "protocol",
                 None => "failed",
             },
@@ -110,8 +117,12 @@ impl TaskError {
             Self::Sealing(_) => ours("COFFER_SEALING", true),
             Self::Panicked => ours("COFFER_PANIC", true),
             Self::Operators(error) | Self::Output(SinkError::Memory(error)) => operators(error),
-            Self::Output(SinkError::Scratch(_) | SinkError::Table(coffer_table::Error::Io { .. })) => {
-                ours("COFFER_STORAGE", true)
+            Self::Output(SinkError::Scratch(error)) => {
+                let (code, retryable) = disk(error);
+                ours(code, retryable)
+            }
+            Self::Output(SinkError::Table(error)) if error.fault() != coffer_table::Fault::Caller => {
+                ours(&stored(error), retryable(error))
             }
             Self::Output(SinkError::NotNull(_)) => ours("NOT_NULL_ASSERT_VIOLATION", false),
             Self::Output(_) => ours("COFFER_OUTPUT", false),
@@ -129,17 +140,35 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
     if let Some(check) = find::<Check>(error) {
         return (check.code().to_owned(), check.to_string(), false);
     }
+    if let Some(table) = find::<coffer_table::Error>(error) {
+        return (stored(table), table.to_string(), retryable(table));
+    }
     if let Some(sealing) = find::<coffer_sealing::Error>(error) {
         // Frames of inputs have a check of their own; what is left here is spill.
         let message = format!("a spill file does not open: {sealing}");
-        return ("COFFER_SPILL".to_owned(), message, true);
+        return (by_check!("COFFER_SPILL", sealing).to_owned(), message, true);
+    }
+    if let Some(changed @ coffer_table::Error::PlainChanged) = find(error) {
+        // Another try would find the same bytes, or others.
+        return ("COFFER_INPUT_CHANGED".to_owned(), changed.to_string(), false);
     }
     let (code, retryable) = match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => ("COFFER_MEMORY", true),
-        DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => ("COFFER_STORAGE", true),
-        DataFusionError::ParquetError(_) => ("COFFER_FILE", false),
-        DataFusionError::External(_) => ("COFFER_FILE", false),
-        _ => ("COFFER_OPERATOR", false),
+        root => match find::<std::io::Error>(error) {
+            Some(error) => disk(error),
+            None => match root {
+                DataFusionError::ObjectStore(_) => ("COFFER_STORAGE", true),
+                // The Parquet reader over bytes that a tag or a digest has passed, or not: its text says which.
+                DataFusionError::ParquetError(_) | DataFusionError::ArrowError(..) | DataFusionError::External(_) => {
+                    match coffer_table::parquet_code(&error.to_string()) {
+                        "file_tag" => ("COFFER_FILE_TAG", false),
+                        _ if matches!(root, DataFusionError::ArrowError(..)) => ("COFFER_OPERATOR", false),
+                        _ => ("COFFER_FILE_FORMAT", false),
+                    }
+                }
+                _ => ("COFFER_OPERATOR", false),
+            },
+        },
     };
     if code == "COFFER_MEMORY" {
         let hint = "give the engine more memory (spark.coffer.engine.memory), or cut the work into more partitions";
@@ -153,6 +182,27 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
     (code.to_owned(), error.strip_backtrace(), retryable)
 }
 
+/// The check of a table's bytes that refused, by the same word as at the client engine.
+fn stored(error: &coffer_table::Error) -> String {
+    format!("COFFER_{}", error.code().to_uppercase())
+}
+
+/// Whether the machine failed, and not what it was given.
+fn retryable(error: &coffer_table::Error) -> bool {
+    error.fault() == coffer_table::Fault::System
+}
+
+/// What an error of this executor's disk is: spill that is gone or short, no room, or a disk that fails. Only the first is a
+/// check.
+fn disk(error: &std::io::Error) -> (&'static str, bool) {
+    let spilled = error.get_ref().and_then(|inner| inner.downcast_ref::<SpillFault>());
+    match spilled {
+        Some(fault) => (fault.code(), true),
+        None if coffer_table::io_code(error) == "disk_full" => ("COFFER_DISK_FULL", true),
+        None => ("COFFER_STORAGE", true),
+    }
+}
+
 /// An error of this type anywhere in the chain of causes.
 fn find<E: std::error::Error + 'static>(error: &DataFusionError) -> Option<&E> {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -163,6 +213,11 @@ fn find<E: std::error::Error + 'static>(error: &DataFusionError) -> Option<&E> {
         // A shared error is a cause behind an Arc, which is an error itself.
         if let Some(shared) = error.downcast_ref::<std::sync::Arc<DataFusionError>>() {
             at = Some(shared.as_ref());
+            continue;
+        }
+        // What an I/O error was made of is not among its causes.
+        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+            at = Some(inner);
             continue;
         }
         at = error.source();
@@ -189,6 +244,45 @@ mod tests {
             assert_eq!(error.describe().0, "COFFER_FRAGMENT_DIGEST");
             assert_eq!(error.code(), "failed");
         }
+    }
+
+    #[test]
+    fn each_check_has_a_code_and_a_full_disk_is_none() {
+        use std::io::{Error as Io, ErrorKind};
+
+        use coffer_sealing::Error as Sealing;
+        use parquet::errors::ParquetError;
+        let code = |error: DataFusionError| TaskError::Operators(error).describe().0;
+        let outside = |error: coffer_table::Error| DataFusionError::External(Box::new(error));
+        assert_eq!(code(outside(coffer_table::Error::FooterDigest)), "COFFER_FILE_DIGEST");
+        let within = ParquetError::External(Box::new(coffer_table::Error::ChunkDigest));
+        assert_eq!(code(DataFusionError::from(within)), "COFFER_FILE_DIGEST");
+        let tag = || ParquetError::General("External: ring::error::Unspecified".to_owned());
+        assert_eq!(code(DataFusionError::from(tag())), "COFFER_FILE_TAG");
+        let as_arrow = DataFusionError::ArrowError(Box::new(ArrowError::ParquetError(tag().to_string())), None);
+        assert_eq!(code(as_arrow), "COFFER_FILE_TAG");
+        let short = Io::new(ErrorKind::UnexpectedEof, SpillFault::Short);
+        assert_eq!(code(DataFusionError::IoError(short)), "COFFER_SPILL_LENGTH");
+        let altered = DataFusionError::External(Box::new(Sealing::Unauthentic));
+        assert_eq!(code(altered), "COFFER_SPILL_TAG");
+        let late = DataFusionError::External(Box::new(Sealing::FrameAfterLast));
+        assert_eq!(code(late), "COFFER_SPILL_ORDER");
+        assert_eq!(
+            code(DataFusionError::IoError(ErrorKind::StorageFull.into())),
+            "COFFER_DISK_FULL"
+        );
+        assert_eq!(
+            code(DataFusionError::IoError(ErrorKind::Other.into())),
+            "COFFER_STORAGE"
+        );
+        let full = |kind: ErrorKind| coffer_table::Error::Io {
+            doing: "write",
+            path: "/t".into(),
+            source: kind.into(),
+        };
+        assert_eq!(code(outside(full(ErrorKind::StorageFull))), "COFFER_DISK_FULL");
+        let written = TaskError::Output(SinkError::Table(full(ErrorKind::StorageFull)));
+        assert_eq!(written.describe().0, "COFFER_DISK_FULL");
     }
 
     #[test]

@@ -1,19 +1,20 @@
 //! A running task's side of its connection: it asks for inputs, and sends what it made.
 //!
-//! The engine drives. Each NEED is answered by one IN or IN_END, in the order asked; a few are asked ahead, never more than
-//! the receiving channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here runs
-//! on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn.
+//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, in the order asked; a few are asked
+//! ahead, never more than the receiving channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here
+//! runs on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the lease meanwhile.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::{Buf, Bytes};
-use coffer_proto::wire::{Need, TaskMessage};
+use coffer_proto::wire::{Need, NeedKeys, Release, TaskMessage};
 use thiserror::Error;
 use tokio::{
     io::AsyncWriteExt,
@@ -30,6 +31,8 @@ use crate::{
 const AHEAD: usize = 2;
 /// Answers that may be outstanding in all; below what the channel holds.
 const AHEAD_IN_ALL: usize = 8;
+/// How long a peer is waited for where no session's lease says it: before a task has its keys, and when it is over.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why the conversation failed; the host's fault, all of it.
 #[derive(Debug, Error)]
@@ -53,6 +56,12 @@ pub enum LinkError {
         /// As it was asked for.
         want: u32,
     },
+    /// The peer does not answer.
+    #[error("the executor does not answer")]
+    Silent,
+    /// The session's lease ran out, and the trusted site's word that would renew it did not come.
+    #[error("the session's lease has run out")]
+    Lease,
     /// Not a message.
     #[error(transparent)]
     Wire(#[from] WireError),
@@ -70,14 +79,24 @@ pub(crate) struct Link {
     outgoing: Mutex<WriteHalf>,
     incoming: Mutex<Incoming>,
     closed: watch::Receiver<bool>,
+    /// A write was begun and given up: what lies on the wire now is no whole message.
+    torn: AtomicBool,
     pub(crate) crossed: Crossed,
+}
+
+/// What an answer is due to.
+enum Asked {
+    Input(u32),
+    Keys,
 }
 
 struct Incoming {
     receiver: Receiver,
-    /// Inputs asked for, in order, not answered yet.
-    asked: VecDeque<u32>,
+    /// In order, not answered yet.
+    asked: VecDeque<Asked>,
     inputs: HashMap<u32, Waiting>,
+    /// The newest answer to a NEED_KEYS, until it is taken.
+    released: Option<Release>,
 }
 
 #[derive(Default)]
@@ -96,7 +115,9 @@ impl Link {
                 receiver,
                 asked: VecDeque::new(),
                 inputs: HashMap::new(),
+                released: None,
             }),
+            torn: AtomicBool::new(false),
             crossed: Crossed::default(),
         })
     }
@@ -122,7 +143,11 @@ impl Link {
             return Ok(());
         }
         let mut outgoing = self.outgoing.lock().await;
+        if self.torn.swap(true, Ordering::Relaxed) {
+            return Err(LinkError::Closed);
+        }
         outgoing.write_all(bytes).await.map_err(|_| LinkError::Closed)?;
+        self.torn.store(false, Ordering::Relaxed);
         drop(outgoing);
         self.crossed.messages.fetch_add(messages, Ordering::Relaxed);
         self.crossed.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -137,17 +162,19 @@ impl Link {
         self.send(&mut bytes, 1).await
     }
 
-    /// The next message, which is no answer to a NEED: the RELEASE after NEED_KEYS.
-    pub(crate) async fn answer(&self, want: TaskMessage, name: &'static str) -> Result<Message, LinkError> {
+    /// Asks for a session's keys, at any time of a task, and gives what comes.
+    pub(crate) async fn keys(&self, session: &[u8]) -> Result<Release, LinkError> {
+        let need = NeedKeys {
+            session: session.to_vec().into(),
+        };
         let mut incoming = self.incoming.lock().await;
-        let message = self.receive(&mut incoming).await?;
-        if message.kind == kind_byte(want) {
-            Ok(message)
-        } else {
-            Err(LinkError::Unexpected {
-                got: message.kind,
-                want: name,
-            })
+        incoming.asked.push_back(Asked::Keys);
+        self.tell(TaskMessage::NeedKeys, &need).await?;
+        loop {
+            self.take_answer(&mut incoming).await?;
+            if let Some(release) = incoming.released.take() {
+                return Ok(release);
+            }
         }
     }
 
@@ -189,43 +216,33 @@ impl Link {
                 return Ok(());
             }
             waiting.asked += 1;
-            incoming.asked.push_back(id);
+            incoming.asked.push_back(Asked::Input(id));
             self.tell(TaskMessage::Need, &Need { input_id: id }).await?;
         }
     }
 
     async fn take_answer(&self, incoming: &mut Incoming) -> Result<(), LinkError> {
         let message = self.receive(incoming).await?;
-        let ended = match message.kind {
-            kind if kind == kind_byte(TaskMessage::In) => false,
-            kind if kind == kind_byte(TaskMessage::InEnd) => true,
-            got => return Err(LinkError::Unexpected { got, want: "IN" }),
-        };
-        let mut payload = message.payload;
-        if payload.len() < 4 {
-            return Err(WireError::Malformed("IN").into());
-        }
-        let got = payload.get_u32_le();
-        let want = incoming.asked.pop_front().ok_or(LinkError::Unexpected {
+        let unexpected = |want| LinkError::Unexpected {
             got: message.kind,
-            want: "nothing",
-        })?;
-        if got != want {
-            return Err(LinkError::WrongInput { got, want });
+            want,
+        };
+        match incoming.asked.pop_front() {
+            None => Err(unexpected("nothing")),
+            Some(Asked::Keys) if message.kind == kind_byte(TaskMessage::Release) => {
+                incoming.released = Some(message.decode("RELEASE")?);
+                Ok(())
+            }
+            Some(Asked::Keys) => Err(unexpected("RELEASE")),
+            Some(Asked::Input(want)) => {
+                let ended = match message.kind {
+                    kind if kind == kind_byte(TaskMessage::In) => false,
+                    kind if kind == kind_byte(TaskMessage::InEnd) => true,
+                    _ => return Err(unexpected("IN")),
+                };
+                take_input(incoming, want, message, ended)
+            }
         }
-        let waiting = incoming.inputs.entry(want).or_default();
-        waiting.asked = waiting.asked.saturating_sub(1);
-        if ended {
-            waiting.ended = true;
-        } else if waiting.ended {
-            return Err(LinkError::Unexpected {
-                got: message.kind,
-                want: "nothing after IN_END",
-            });
-        } else if !payload.is_empty() {
-            waiting.chunks.push_back(payload);
-        }
-        Ok(())
     }
 
     async fn receive(&self, incoming: &mut Incoming) -> Result<Message, LinkError> {
@@ -236,6 +253,40 @@ impl Link {
             .fetch_add(message.payload.len() as u64 + 5, Ordering::Relaxed);
         Ok(message)
     }
+}
+
+fn take_input(incoming: &mut Incoming, want: u32, message: Message, ended: bool) -> Result<(), LinkError> {
+    let mut payload = message.payload;
+    if payload.len() < 4 {
+        return Err(WireError::Malformed("IN").into());
+    }
+    let got = payload.get_u32_le();
+    if got != want {
+        return Err(LinkError::WrongInput { got, want });
+    }
+    let waiting = incoming.inputs.entry(want).or_default();
+    waiting.asked = waiting.asked.saturating_sub(1);
+    if ended {
+        waiting.ended = true;
+    } else if waiting.ended {
+        return Err(LinkError::Unexpected {
+            got: message.kind,
+            want: "nothing after IN_END",
+        });
+    } else if !payload.is_empty() {
+        waiting.chunks.push_back(payload);
+    }
+    Ok(())
+}
+
+/// What is waited for at a peer's mercy, if it comes in time.
+pub(crate) async fn in_time<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    tokio::time::timeout(patience, answer)
+        .await
+        .unwrap_or(Err(LinkError::Silent))
 }
 
 /// A message type as it lies on the wire.

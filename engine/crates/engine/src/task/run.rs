@@ -14,7 +14,7 @@ use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io};
 use coffer_proto::{
     padded,
-    wire::{CommitRecord, Counters, Done, Failed, NeedKeys, Release, Start, TaskMessage, TaskMetrics},
+    wire::{CommitRecord, Counters, Done, Failed, Start, TaskMetrics},
 };
 use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
@@ -28,14 +28,14 @@ use super::{
     error::TaskError,
     input::{Demux, InputSpec, all_rows},
     io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
-    link::{Link, LinkError},
+    link::{Link, LinkError, PATIENCE, in_time},
     sink::{Finished, TaskSink},
 };
 use crate::{
     broadcast::{BroadcastKey, Loaded},
     channel::raised,
-    enclave::Enclave,
-    session::Session,
+    enclave::{Enclave, ReleaseError},
+    session::{Session, SessionError},
     wire::PROTOCOL,
 };
 
@@ -58,7 +58,8 @@ pub(crate) async fn run(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> O
     match outcome {
         Outcome::Broken(_) => outcome,
         // The connection must be clean for the next task before this one's end is said.
-        _ => match link.settle().await {
+        // By now nothing of it holds the session's keys.
+        _ => match in_time(PATIENCE, link.settle()).await {
             Ok(()) => outcome,
             Err(_) => Outcome::Broken("protocol"),
         },
@@ -71,7 +72,12 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
         Ok(admitted) => admitted,
         Err(error) => return outcome_of(&error, None),
     };
-    match contained(work(enclave, start, link, place, &session)).await {
+    let outcome = tokio::select! {
+        biased;
+        why = lease_over(enclave, link, &session) => Err(why.into()),
+        outcome = contained(work(enclave, start, link, place, &session)) => outcome,
+    };
+    match outcome {
         Ok(mut done) => {
             if let Some(counters) = &mut done.counters {
                 counters.engine_nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -112,8 +118,10 @@ async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Pl
         stage: StageId(start.stage),
         partition: Partition(start.partition),
     };
-    if let Some(release) = &start.release {
-        enclave.accept_release(release).map_err(|_| TaskError::Session)?;
+    match start.release.as_ref().map(|release| enclave.accept_release(release)) {
+        // A task that waited long for its turn brings an old release: another one is asked for.
+        None | Some(Ok(()) | Err(ReleaseError::Session(SessionError::Stale))) => {}
+        Some(Err(_)) => return Err(TaskError::Session),
     }
     if let Some(session) = enclave.sessions().get(id, Instant::now()) {
         return Ok((place, session));
@@ -121,19 +129,43 @@ async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Pl
     if enclave.sessions().has_ended(id) {
         return Err(TaskError::Session);
     }
-    ask_for_keys(enclave, id, link).await?;
+    in_time(PATIENCE, ask_for_keys(enclave, id, link)).await?;
     let session = enclave.sessions().get(id, Instant::now());
     Ok((place, session.ok_or(TaskError::Session)?))
 }
 
-async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Result<(), TaskError> {
-    let need = NeedKeys {
-        session: id.as_bytes().to_vec().into(),
+/// What comes may be anything; whether it brought keys or a longer lease, the session says.
+async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Result<(), LinkError> {
+    let release = link.keys(id.as_bytes()).await?;
+    if let Err(error) = enclave.accept_release(&release) {
+        tracing::info!(%error, "a key release was refused");
+    }
+    Ok(())
+}
+
+/// Resolves when the task may no longer hold the session's keys: the driver has ended the session, or its lease runs out and the trusted
+/// site does not renew it. Only a task that waits (for its executor, for storage) is cut off here: so a host that does not
+/// answer keeps no keys in this engine.
+async fn lease_over(enclave: &Enclave, link: &Arc<Link>, session: &Session) -> LinkError {
+    let renewed = async {
+        loop {
+            let lease = session.lease();
+            tokio::time::sleep_until(lease.due().into()).await;
+            // Another task or a newer descriptor may have renewed it meanwhile.
+            if session.lease().due() > Instant::now() {
+                continue;
+            }
+            let asked = in_time(lease.patience(), ask_for_keys(enclave, session.id, link)).await;
+            if asked.is_err() || session.lease().due() <= Instant::now() {
+                return;
+            }
+        }
     };
-    link.tell(TaskMessage::NeedKeys, &need).await?;
-    let answer = link.answer(TaskMessage::Release, "RELEASE").await?;
-    let release: Release = answer.decode("RELEASE").map_err(LinkError::from)?;
-    enclave.accept_release(&release).map_err(|_| TaskError::Session)
+    tokio::select! {
+        () = renewed => {}
+        () = session.ended() => {}
+    }
+    LinkError::Lease
 }
 
 /// A panic becomes the task's error. Nothing that the task touched is used again, but what the session shares: plans,
@@ -153,12 +185,8 @@ async fn work(
     session: &Arc<Session>,
 ) -> Result<Done, TaskError> {
     let descriptor = Descriptor::open(session, place, start)?;
-    enclave.sessions().end(
-        descriptor
-            .ended_sessions()?
-            .into_iter()
-            .filter(|ended| *ended != place.session),
-    );
+    session.hear(descriptor.session_age());
+    enclave.sessions().learn(place.session.issuer(), descriptor.horizon()?);
     if !session.holds(descriptor.keks()) {
         ask_for_keys(enclave, place.session, link).await?;
         if !session.holds(descriptor.keks()) {

@@ -10,6 +10,8 @@ use arrow::{
     },
 };
 
+use coffer_proto::plan::FloatText;
+
 use super::{CastInfo, overflow};
 use crate::{
     Unsupported,
@@ -136,6 +138,7 @@ where
     T::Native: Into<f64> + ArrowNativeTypeOp,
 {
     // The bounds as doubles; 2^63 passes for a long and saturates, as in Spark.
+    let style = info.float_text;
     macro_rules! integer {
         ($to:ty, $native:ty) => {
             if info.strict() {
@@ -146,7 +149,7 @@ where
                         (v.floor() <= <$native>::MAX as f64 && v.ceil() >= <$native>::MIN as f64)
                             .then_some(v as i64 as $native)
                     },
-                    |v| double_text(v.into()),
+                    move |v| double_text(v.into(), style),
                 )
             } else {
                 Arc::new(|args, rows| unary::<T, $to>(args, rows, |v| Into::<f64>::into(v) as i32 as $native))
@@ -173,10 +176,11 @@ where
                 for value in values.as_primitive::<T>() {
                     // NaN and the infinities are NULL in every mode.
                     let finite = value.map(Into::<f64>::into).filter(|v| v.is_finite());
-                    let decimal = finite.map(|v| decimal_of(v, precision, scale));
+                    let decimal = finite.map(|v| decimal_of(v, style, precision, scale));
                     out.push(match decimal {
                         Some(None) if raises => {
-                            return Err(out_of_range(&double_text(finite.unwrap_or_default()), precision, scale).into());
+                            let text = double_text(finite.unwrap_or_default(), style);
+                            return Err(out_of_range(&text, precision, scale).into());
                         }
                         decimal => decimal.flatten(),
                     });
@@ -188,17 +192,17 @@ where
     })
 }
 
-/// The decimal of a double's shortest text, as Scala's `BigDecimal(double)` takes it.
-pub(crate) fn decimal_of(value: f64, precision: u8, scale: i8) -> Option<i128> {
-    match parse::decimal(&format!("{value:e}"), precision, scale) {
+/// The decimal of a double's text, as Scala's `BigDecimal(double)` takes it.
+fn decimal_of(value: f64, style: FloatText, precision: u8, scale: i8) -> Option<i128> {
+    match parse::decimal(&format::scientific(value, style), precision, scale) {
         parse::Decimal::Value(value) => Some(value),
         _ => None,
     }
 }
 
-fn double_text(value: f64) -> String {
+fn double_text(value: f64, style: FloatText) -> String {
     let mut text = String::new();
-    format::double(value, &mut text);
+    format::double(value, style, &mut text);
     text
 }
 

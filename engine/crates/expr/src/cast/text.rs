@@ -9,6 +9,7 @@ use arrow::{
         Int32Type, Int64Type, TimestampMicrosecondType,
     },
 };
+use coffer_proto::plan::FloatText;
 use datafusion_common::Result;
 
 use super::{CastInfo, invalid_input};
@@ -29,12 +30,15 @@ struct Style {
     plain_decimals: bool,
     /// `show()`'s: NULL as a word, binary as hex.
     pretty: bool,
+    /// Whose digits floats have.
+    floats: FloatText,
 }
 
 pub(crate) fn to_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
     let style = Style {
         plain_decimals: info.strict(),
         pretty: false,
+        floats: info.float_text,
     };
     text_kernel(info.from, info.zone, style).ok_or_else(|| info.unsupported())?
 }
@@ -49,6 +53,7 @@ pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupporte
         Style {
             plain_decimals: true,
             pretty: true,
+            floats: call.float_text,
         },
     )
     .ok_or_else(|| call.bad_types())?
@@ -70,8 +75,8 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
         DataType::Int16 => display::<Int16Type>(style),
         DataType::Int32 => display::<Int32Type>(style),
         DataType::Int64 => display::<Int64Type>(style),
-        DataType::Float32 => primitive::<Float32Type>(style, format::float),
-        DataType::Float64 => primitive::<Float64Type>(style, format::double),
+        DataType::Float32 => primitive::<Float32Type>(style, move |v, out| format::float(v, style.floats, out)),
+        DataType::Float64 => primitive::<Float64Type>(style, move |v, out| format::double(v, style.floats, out)),
         DataType::Decimal128(_, scale) => {
             let scale = *scale;
             primitive::<Decimal128Type>(style, move |v, out| match style.plain_decimals {

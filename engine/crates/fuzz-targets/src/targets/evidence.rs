@@ -1,6 +1,6 @@
 //! What an engine says of itself, as the client engine takes it: the protobuf message, then the check against the policy.
 
-use std::{path::Path, sync::LazyLock};
+use std::sync::LazyLock;
 
 use coffer_keys::{
     Challenge, EngineKey, EnginePublicKey, Evidence, NoTee, OwnerPublicKey, Policy, ReleaseReceiver, Simulated, attest,
@@ -9,7 +9,7 @@ use coffer_proto::wire::EngineEvidence;
 use prost::Message;
 
 use super::{cut, encoded, seed};
-use crate::{Outcome, Seed, Target, outcome};
+use crate::{Outcome, Seed, Target, fixture, outcome};
 
 pub(super) const TARGET: Target = Target {
     name: "evidence",
@@ -24,8 +24,7 @@ const OWNER: OwnerPublicKey = OwnerPublicKey([9; 32]);
 const CHALLENGE: [u8; 32] = [8; 32];
 const APPLICATION: &str = "application_1";
 
-static POLICY: LazyLock<Policy> =
-    LazyLock::new(|| Policy::parse("[attestation]\naccept = [\"simulated\"]\n", Path::new("policy.toml")).unwrap());
+static POLICY: LazyLock<Policy> = LazyLock::new(|| fixture::policy("[attestation]\naccept = [\"simulated\"]\n"));
 
 fn run(input: &[u8]) -> Outcome {
     let Ok(wire) = EngineEvidence::decode(input) else {

@@ -52,6 +52,7 @@ fn named(fields: &[(&str, DataType)]) -> Schema {
         name: (*name).to_owned(),
         r#type: Some(*kind),
         nullable: true,
+        ..Field::default()
     };
     Schema {
         fields: fields.iter().map(field).collect(),
@@ -126,8 +127,8 @@ pub(super) fn call(name: &str, args: Vec<Expr>, id: TypeId) -> Expr {
         name: name.to_owned(),
         args,
         r#type: Some(kind(id)),
-        mode: 0,
         time_zone: "UTC".to_owned(),
+        ..Call::default()
     };
     Expr {
         kind: Some(Kind::Call(call)),
@@ -166,8 +167,8 @@ fn seeds() -> Vec<Seed> {
         kind: Some(Kind::Cast(Box::new(Cast {
             child: Some(Box::new(column(1))),
             to: Some(kind(TypeId::Decimal)),
-            mode: 0,
             time_zone: "UTC".to_owned(),
+            ..Cast::default()
         }))),
     };
     let list = Expr {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coffer_keys::Policy;
+use coffer_keys::Draft;
 
 use super::{cut, replaced, seed};
 use crate::{Outcome, Seed, Target, outcome};
@@ -18,7 +18,7 @@ pub(super) const TARGET: Target = Target {
 
 fn run(input: &[u8]) -> Outcome {
     match std::str::from_utf8(input) {
-        Ok(text) => outcome(Policy::parse(text, Path::new("/home/owner/policy.toml"))),
+        Ok(text) => outcome(Draft::parse(text, Path::new("/home/owner/policy.toml"))),
         Err(_) => "NotText".to_owned(),
     }
 }

@@ -5,9 +5,9 @@ use std::fs;
 use coffer_keys::KekSet;
 use coffer_proto::{
     plan::{Scan, Schema, node::Op},
-    wire::{FileSlice, ScanTask, Start},
+    wire::{FileSlice, ScanTask, Start, file_slice::ClearColumn},
 };
-use coffer_table::{Digest, PlainTable};
+use coffer_table::{ChunkPins, Digest, PlainTable};
 use parquet::file::properties::WriterVersion;
 use prost::Message;
 
@@ -108,6 +108,23 @@ fn unverified(input: &[u8]) -> Outcome {
     let Some(file) = table.files.first() else {
         return "NoFile".to_owned();
     };
+    let groups = file.row_groups.len();
+    let columns: Vec<String> = fragment::schema()
+        .fields
+        .iter()
+        .map(|field| field.name.clone())
+        .collect();
+    let mut pins = ChunkPins::default();
+    if let Err(error) = pins.pin(&table, &columns) {
+        return variant(&error);
+    }
+    let pinned = |name: String| {
+        let chunks = pins.of(&table, file, 0..groups, &name)?;
+        Some(ClearColumn {
+            name,
+            chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec().into()).collect(),
+        })
+    };
     let slice = FileSlice {
         path: path.to_str().unwrap().to_owned(),
         size: file.pin.size,
@@ -115,8 +132,10 @@ fn unverified(input: &[u8]) -> Outcome {
         footer_length: file.pin.footer_length,
         footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
         first_row_group: 0,
-        end_row_group: u32::try_from(file.row_groups.len()).unwrap(),
+        end_row_group: u32::try_from(groups).unwrap(),
         plain: true,
+        // A column that the file lacks is not pinned, and the engine is to find that out.
+        clear_columns: columns.into_iter().filter_map(pinned).collect(),
         ..FileSlice::default()
     };
     task(&scanning(vec![slice], fragment::schema(), &KekSet::new()), &[])

@@ -335,8 +335,11 @@ fn descriptor_seeds() -> Vec<Seed> {
     vec![
         seed("whole", good.encode_to_vec()),
         seed(
-            "ends_another_session",
-            changed(&|d| d.ended_sessions = vec![vec![9; 16].into()]),
+            "ends_other_sessions",
+            changed(&|d| {
+                d.next_session = u64::MAX;
+                d.live_sessions = vec![3, SESSION.number()];
+            }),
         ),
         seed("no_part_of_the_input", changed(&|d| d.inputs.clear())),
         seed("nothing", []),
@@ -378,9 +381,10 @@ fn descriptor_seeds() -> Vec<Seed> {
             "write_of_a_result",
             changed(&|d| d.write = Some(coffer_proto::wire::WriteTask::default())),
         ),
+        seed("ends_its_own_session", changed(&|d| d.next_session = u64::MAX)),
         seed(
-            "ended_session_short",
-            changed(&|d| d.ended_sessions = vec![vec![9; 5].into()]),
+            "lives_before_it_begins",
+            changed(&|d| d.live_sessions = vec![SESSION.number()]),
         ),
     ]
 }

@@ -101,6 +101,7 @@ fn client_message(kind: u8, payload: &[u8]) -> Outcome {
         Ok(Kind::AbortWrite) => decoded::<wire::AbortWrite>(payload),
         Ok(Kind::DropTable) => decoded::<wire::DropTable>(payload),
         Ok(Kind::CheckPlain) => decoded::<wire::CheckPlain>(payload),
+        Ok(Kind::CheckSettings) => decoded::<wire::CheckSettings>(payload),
         Ok(Kind::CheckRead) => decoded::<wire::CheckRead>(payload),
         Ok(Kind::DescribeFragment) => decoded::<wire::DescribeFragment>(payload),
         Ok(Kind::Unspecified) | Err(_) => "UnknownKind".to_owned(),

@@ -6,7 +6,7 @@ use super::{
     Challenge, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
     simulated,
 };
-use crate::{OwnerPublicKey, Policy};
+use crate::{Attestation, OwnerPublicKey, Policy};
 
 /// Checks the reports of TEEs.
 ///
@@ -17,7 +17,7 @@ pub trait Verifier {
     fn verify(
         &self,
         kind: EvidenceKind,
-        policy: &Policy,
+        policy: &Attestation,
         report: &[u8],
         expected: &[u8; 32],
     ) -> Result<Checks, EvidenceError>;
@@ -30,7 +30,7 @@ impl Verifier for NoTee {
     fn verify(
         &self,
         kind: EvidenceKind,
-        _policy: &Policy,
+        _policy: &Attestation,
         _report: &[u8],
         _expected: &[u8; 32],
     ) -> Result<Checks, EvidenceError> {
@@ -139,7 +139,7 @@ pub fn attest(
             String::new()
         }
         EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
-            let checks = tees.verify(kind, policy, &evidence.report, &expected)?;
+            let checks = tees.verify(kind, policy.attestation(), &evidence.report, &expected)?;
             checks.verdict(kind)?;
             checks.measurement()
         }
@@ -152,6 +152,25 @@ pub fn attest(
         evidence_hash: evidence.hash(),
         measurement,
     })
+}
+
+/// Checks the evidence of an engine that was admitted once more, against a policy that has changed since: its bytes are as good as they
+/// were, and the policy's word on them may be another.
+pub fn attest_again(
+    policy: &Policy,
+    engine: &AttestedEngine,
+    application: &str,
+    evidence: &Evidence,
+    tees: &dyn Verifier,
+) -> Result<AttestedEngine, EvidenceError> {
+    attest(
+        policy,
+        &engine.owner,
+        engine.challenge.clone(),
+        application,
+        evidence,
+        tees,
+    )
 }
 
 /// An engine of this very build's protocol and version, and none of an unsealed build.

@@ -19,7 +19,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::{OwnerPublicKey, codec::Writer};
 
-pub use attest::{AttestedEngine, NoTee, Verifier, attest, attest_host};
+pub use attest::{AttestedEngine, NoTee, Verifier, attest, attest_again, attest_host};
 pub use challenge::{Challenge, Challenges};
 pub use checks::{Check, Checks};
 pub use error::EvidenceError;

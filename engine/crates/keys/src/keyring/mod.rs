@@ -12,6 +12,7 @@ mod export;
 mod file;
 mod held;
 mod master;
+mod policy;
 mod wrapped;
 
 use std::{
@@ -34,6 +35,7 @@ pub use audit::AuditKey;
 pub use error::KeyringError;
 pub use export::{ExportedKeys, Imported};
 pub use master::{MasterInfo, MasterStatus, MasterVersionInfo};
+pub use policy::PolicyKey;
 pub use wrapped::{WrappedLinkKey, WrappedTableKey};
 
 /// The master that a new keyring has.
@@ -46,6 +48,7 @@ pub struct Keyring {
     owner: OwnerKey,
     register: RegisterKey,
     audit: AuditKey,
+    policy: PolicyKey,
     held: Held,
 }
 
@@ -107,6 +110,7 @@ impl Keyring {
             owner: contents.owner.clone(),
             register: RegisterKey(DerivationKey::new("register", &contents.register)),
             audit: AuditKey(DerivationKey::new("audit", &contents.register)),
+            policy: PolicyKey(DerivationKey::new("policy", &contents.register)),
             held: Held::new(stamp, contents),
         }
     }
@@ -201,6 +205,11 @@ impl Keyring {
     /// The key that the audit log's records are authenticated with.
     pub fn audit_key(&self) -> AuditKey {
         self.audit.clone()
+    }
+
+    /// The key that the policy is authenticated with.
+    pub fn policy_key(&self) -> PolicyKey {
+        self.policy.clone()
     }
 
     /// Wraps a table's key by the newest version of a master.

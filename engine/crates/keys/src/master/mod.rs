@@ -117,7 +117,7 @@ pub trait MasterKeys: Send + Sync {
 /// One master of the embedded keyring.
 pub struct KeyringMaster<'a> {
     keyring: &'a Keyring,
-    name: &'a str,
+    name: String,
 }
 
 impl MasterKeys for KeyringMaster<'_> {
@@ -126,7 +126,7 @@ impl MasterKeys for KeyringMaster<'_> {
     }
 
     fn wrap(&self, context: &KeyContext, secret: &Secret<32>) -> Result<Vec<u8>, MasterError> {
-        Ok(self.keyring.wrap_secret(self.name, context, secret)?)
+        Ok(self.keyring.wrap_secret(&self.name, context, secret)?)
     }
 
     fn unwrap(&self, context: &KeyContext, wrapped: &[u8]) -> Result<Secret<32>, MasterError> {
@@ -138,15 +138,15 @@ impl MasterKeys for KeyringMaster<'_> {
     }
 
     fn state(&self) -> Result<MasterState, MasterError> {
-        Ok(self.keyring.master_info(self.name)?.into())
+        Ok(self.keyring.master_info(&self.name)?.into())
     }
 
     fn create(&self) -> Result<MasterState, MasterError> {
-        Ok(self.keyring.add_master(self.name)?.into())
+        Ok(self.keyring.add_master(&self.name)?.into())
     }
 
     fn rotate(&self) -> Result<MasterState, MasterError> {
-        Ok(self.keyring.rotate(self.name)?.into())
+        Ok(self.keyring.rotate(&self.name)?.into())
     }
 }
 

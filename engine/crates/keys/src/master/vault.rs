@@ -1,6 +1,10 @@
 //! The keyring of a home and the masters of its policy, as one thing.
 
-use std::{collections::BTreeMap, ops::Deref};
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use coffer_sealing::Secret;
 
@@ -33,7 +37,7 @@ pub struct Masters(BTreeMap<String, Named>);
 enum Named {
     /// A master of the keyring, under another name.
     Keyring(String),
-    Outside(Box<dyn MasterKeys>),
+    Outside(Arc<dyn MasterKeys>),
 }
 
 impl Masters {
@@ -43,7 +47,7 @@ impl Masters {
         let named = policy.masters().map(|(name, uri)| {
             let named = match uri {
                 MasterUri::Keyring(target) => Named::Keyring(target.clone()),
-                MasterUri::Outside(uri) => Named::Outside(open(uri)),
+                MasterUri::Outside(uri) => Named::Outside(open(uri).into()),
             };
             (name.to_owned(), named)
         });
@@ -54,7 +58,7 @@ impl Masters {
 /// Wraps and unwraps table keys and link keys. The owner's key and the register's key stay the keyring's own.
 pub struct Vault {
     keyring: Keyring,
-    masters: Masters,
+    masters: RwLock<Arc<Masters>>,
 }
 
 impl From<Keyring> for Vault {
@@ -67,7 +71,19 @@ impl From<Keyring> for Vault {
 impl Vault {
     /// Joins them.
     pub fn new(keyring: Keyring, masters: Masters) -> Self {
-        Self { keyring, masters }
+        Self {
+            keyring,
+            masters: RwLock::new(Arc::new(masters)),
+        }
+    }
+
+    /// Takes other masters, of a policy that is newer: from now on no other is asked.
+    pub fn follow(&self, masters: Masters) {
+        *self.masters.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(masters);
+    }
+
+    fn masters(&self) -> Arc<Masters> {
+        Arc::clone(&self.masters.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The keyring.
@@ -81,21 +97,21 @@ impl Vault {
     }
 
     /// The names in `[masters]`.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
-        self.masters.0.keys().map(String::as_str)
+    pub fn named(&self) -> Vec<String> {
+        self.masters().0.keys().cloned().collect()
     }
 
     /// Whether a master of this name is outside of the keyring.
     pub fn is_outside(&self, name: &str) -> bool {
-        matches!(self.masters.0.get(name), Some(Named::Outside(_)))
+        matches!(self.masters().0.get(name), Some(Named::Outside(_)))
     }
 
     /// The master of a name: of `[masters]`, else of the keyring. Whether it exists shows when it is used.
-    pub fn master<'a>(&'a self, name: &'a str) -> Master<'a> {
-        match self.masters.0.get(name) {
-            Some(Named::Outside(master)) => Master::Outside(master.as_ref()),
-            Some(Named::Keyring(target)) => Master::Keyring(self.in_keyring(target)),
-            None => Master::Keyring(self.in_keyring(name)),
+    pub fn master(&self, name: &str) -> Master<'_> {
+        match self.masters().0.get(name) {
+            Some(Named::Outside(master)) => Master::Outside(Arc::clone(master)),
+            Some(Named::Keyring(target)) => Master::Keyring(self.in_keyring(target.clone())),
+            None => Master::Keyring(self.in_keyring(name.to_owned())),
         }
     }
 
@@ -138,7 +154,7 @@ impl Vault {
 
     /// The same key under the newest version of a master, which may be another than wrapped it.
     pub fn rewrap(&self, context: &KeyContext, wrapped: &WrappedKey, to: &str) -> Result<WrappedKey, MasterError> {
-        match (self.masters.0.get(to), wrapped.bytes.strip_prefix(OUTSIDE)) {
+        match (self.masters().0.get(to), wrapped.bytes.strip_prefix(OUTSIDE)) {
             (Some(Named::Outside(master)), Some(body)) if wrapped.master == to => {
                 Ok(outside(to, &master.rewrap(context, body)?))
             }
@@ -150,7 +166,7 @@ impl Vault {
     pub fn version_of(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<String, MasterError> {
         match wrapped.bytes.strip_prefix(OUTSIDE) {
             Some(body) => self.outside(context, &wrapped.master)?.version_of(body),
-            None => self.in_keyring(&wrapped.master).version_of(&wrapped.bytes),
+            None => self.in_keyring(wrapped.master.clone()).version_of(&wrapped.bytes),
         }
     }
 
@@ -188,13 +204,13 @@ impl Vault {
     fn unwrap_secret(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<Secret<32>, MasterError> {
         match wrapped.bytes.strip_prefix(OUTSIDE) {
             Some(body) => self.outside(context, &wrapped.master)?.unwrap(context, body),
-            None => self.in_keyring(&wrapped.master).unwrap(context, &wrapped.bytes),
+            None => self.in_keyring(wrapped.master.clone()).unwrap(context, &wrapped.bytes),
         }
     }
 
-    fn outside(&self, context: &KeyContext, name: &str) -> Result<&dyn MasterKeys, MasterError> {
-        match self.masters.0.get(name) {
-            Some(Named::Outside(master)) => Ok(master.as_ref()),
+    fn outside(&self, context: &KeyContext, name: &str) -> Result<Arc<dyn MasterKeys>, MasterError> {
+        match self.masters().0.get(name) {
+            Some(Named::Outside(master)) => Ok(Arc::clone(master)),
             _ => Err(MasterError::NotConfigured {
                 context: *context,
                 master: name.to_owned(),
@@ -202,7 +218,7 @@ impl Vault {
         }
     }
 
-    fn in_keyring<'a>(&'a self, name: &'a str) -> KeyringMaster<'a> {
+    fn in_keyring(&self, name: String) -> KeyringMaster<'_> {
         KeyringMaster {
             keyring: &self.keyring,
             name,
@@ -222,7 +238,7 @@ pub enum Master<'a> {
     /// Of the keyring.
     Keyring(KeyringMaster<'a>),
     /// Outside of it.
-    Outside(&'a dyn MasterKeys),
+    Outside(Arc<dyn MasterKeys>),
 }
 
 impl<'a> Deref for Master<'a> {
@@ -231,7 +247,7 @@ impl<'a> Deref for Master<'a> {
     fn deref(&self) -> &Self::Target {
         match self {
             Self::Keyring(master) => master,
-            Self::Outside(master) => *master,
+            Self::Outside(master) => master.as_ref(),
         }
     }
 }

@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -54,6 +55,7 @@ impl Default for Tables {
 pub(super) struct Role {
     tables: Tables,
     write: Reach,
+    write_roots: Vec<PathBuf>,
 }
 
 impl Role {
@@ -97,7 +99,23 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(roles: BTreeMap<String, Role>, users: BTreeMap<String, User>) -> Result<Self, PolicyError> {
+    /// Relative paths count from `folder`.
+    pub(super) fn new(
+        mut roles: BTreeMap<String, Role>,
+        users: BTreeMap<String, User>,
+        folder: &Path,
+    ) -> Result<Self, PolicyError> {
+        for (name, role) in &mut roles {
+            for root in &mut role.write_roots {
+                if root.as_os_str().is_empty() || super::zone::climbs(root) {
+                    return Err(PolicyError::WriteRoot {
+                        role: name.clone(),
+                        path: root.clone(),
+                    });
+                }
+                *root = folder.join(&*root);
+            }
+        }
         for name in roles.keys().chain(users.keys()) {
             super::file::check_name(name)?;
         }
@@ -191,6 +209,20 @@ impl Rights {
     /// Whether any of a table's columns may be read: who may read none does not count its rows either.
     pub fn reads_some<'a>(&self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> bool {
         columns.into_iter().any(|column| self.reads(table, column))
+    }
+
+    /// Whether they are the owner's.
+    pub fn is_owner(&self) -> bool {
+        matches!(self.0, Held::Owner)
+    }
+
+    /// Folders below which tables may be made; the owner makes them anywhere.
+    pub fn write_roots(&self) -> impl Iterator<Item = &Path> {
+        let roles = match &self.0 {
+            Held::Owner => &[][..],
+            Held::Roles(roles) => roles,
+        };
+        roles.iter().flat_map(|role| &role.write_roots).map(PathBuf::as_path)
     }
 
     /// Whether versions of a table may be written. The keys of its columns are for [`Rights::reads`] to say.
@@ -294,10 +326,8 @@ impl<'de> Deserialize<'de> for Account {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::Policy;
+    use crate::policy::Draft;
 
     const POLICY: &str = r#"
         [roles.analyst]
@@ -321,8 +351,8 @@ mod tests {
         [users.guest]
     "#;
 
-    fn policy(text: &str) -> Result<Policy, PolicyError> {
-        Policy::parse(text, Path::new("policy.toml"))
+    fn policy(text: &str) -> Result<Draft, PolicyError> {
+        Draft::parse(text, Path::new("policy.toml"))
     }
 
     #[test]
@@ -368,6 +398,50 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_made_below_the_roots_of_roles_and_where_the_owner_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let at = |path: &str| real.join(path);
+        for made in ["ann/inner", "other"] {
+            std::fs::create_dir_all(at(made)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("ann"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("other"), at("ann/out")).unwrap();
+        std::os::unix::fs::symlink(at("other/new"), at("ann/soon")).unwrap();
+        let text = "[roles.r]\nwrite_roots = [\"ann\", \"link\"]\nwrite = \"*\"\n[roles.none]\nwrite = \"*\"\n\
+            [users.ann]\nroles = [\"r\"]\n[users.bob]\nroles = [\"none\"]\n[tables.t]\npath = \"other/t\"\n";
+        let policy = Draft::parse(text, &at("policy.toml")).unwrap();
+        let ann = policy.rights("ann").unwrap();
+        let may = |rights: &Rights, path: &str| policy.may_make(rights, "t", &at(path)).unwrap();
+        for path in ["ann/t", "ann/inner/a/b", "link/t", "other/t"] {
+            assert!(may(&ann, path), "{path}");
+        }
+        for path in [
+            "other/u",
+            "annex/t",
+            "ann/out/t",
+            "ann/soon",
+            "ann/../other/u",
+            "ann/inner/../../other/u",
+            "link/out/t",
+        ] {
+            assert!(!may(&ann, path), "{path}");
+        }
+        assert!(
+            !policy.may_make(&ann, "t", Path::new("ann/t")).unwrap(),
+            "relative to what?"
+        );
+        assert!(
+            !policy.may_make(&ann, "u", &at("other/t")).unwrap(),
+            "another table's place"
+        );
+        // A role without roots makes a table only where the owner wrote that it lies.
+        let bob = policy.rights("bob").unwrap();
+        assert!(may(&bob, "other/t") && !may(&bob, "ann/t"));
+        assert!(may(&Rights::owner(), "anywhere"));
+    }
+
+    #[test]
     fn a_role_alone() {
         let policy = policy(POLICY).unwrap();
         let roles: Vec<_> = policy.roles().collect();
@@ -389,6 +463,9 @@ mod tests {
             ("[roles.r]\ntables.t = \"c\"", "policy_syntax"),
             ("[roles.r]\ntables.t = [\"*\"]", "policy_syntax"),
             ("[roles.r]\nwrite = true", "policy_syntax"),
+            ("[roles.r]\nwrite_roots = \"/a\"", "policy_syntax"),
+            ("[roles.r]\nwrite_roots = [\"/a/../b\"]", "write_root"),
+            ("[roles.r]\nwrite_roots = [\"\"]", "write_root"),
             ("[roles.r]\nwrites = \"*\"", "policy_syntax"),
             ("[roles.r]\ntables.t.columns = [\"c\"]", "policy_syntax"),
         ];

@@ -3,7 +3,7 @@
 //! Lists name what is allowed: an empty or absent one allows nothing, and a setting that only narrows is optional and says so.
 //! The section goes to the verifiers' process as JSON, hence `Serialize`.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf};
+use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -51,6 +51,8 @@ pub struct Attestation {
     pub max_collateral_age_days: u32,
     /// How long after its challenge evidence is taken.
     pub max_evidence_age_seconds: u32,
+    /// How long an engine is relied on after it proved itself: then it proves itself again, or gets no key and loses its sessions.
+    pub renew_evidence_after_seconds: NonZeroU32,
     /// Intel SGX.
     pub sgx: Sgx,
     /// Intel TDX.
@@ -62,6 +64,11 @@ pub struct Attestation {
     pub tpm: Tpm,
 }
 
+const A_DAY: NonZeroU32 = match NonZeroU32::new(86_400) {
+    Some(seconds) => seconds,
+    None => NonZeroU32::MIN,
+};
+
 impl Default for Attestation {
     fn default() -> Self {
         Self {
@@ -69,6 +76,7 @@ impl Default for Attestation {
             collateral: None,
             max_collateral_age_days: 30,
             max_evidence_age_seconds: 300,
+            renew_evidence_after_seconds: A_DAY,
             sgx: Sgx::default(),
             tdx: Tdx::default(),
             sev_snp: SevSnp::default(),

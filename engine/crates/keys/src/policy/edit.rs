@@ -1,35 +1,25 @@
-//! Writing to the policy file without disturbing what people wrote there.
+//! Changing what a policy says without disturbing what people wrote there.
+//!
+//! From a signed policy to the text of the next one: who writes that signs it, and so no change that the owner did not sign comes
+//! along with one that a command makes.
 
 use std::path::Path;
 
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
-use super::{PolicyError, TEMPLATE, file};
-use crate::{LinkId, TableId, durable};
+use super::{Policy, PolicyError, file};
+use crate::{LinkId, TableId};
 
-pub(super) fn create(path: &Path) -> Result<(), PolicyError> {
-    durable::create(path, TEMPLATE.as_bytes()).map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => PolicyError::Exists(path.to_path_buf()),
-        _ => PolicyError::Io {
-            path: path.to_path_buf(),
-            source,
-        },
-    })
-}
-
-pub(super) fn record_table(
-    path: &Path,
+/// Adds a table's entry, or the id and path to an entry that lacks them; comments stay as they are. An entry that says otherwise is an
+/// error.
+pub fn record_table(
+    policy: &Policy,
     name: &str,
     id: TableId,
     location: &Path,
     master: &str,
-) -> Result<(), PolicyError> {
+) -> Result<String, PolicyError> {
     file::check_name(name)?;
-    let failed = |source| io(path, source);
-    let invalid = |reason| invalid(path, reason);
-    let _lock = durable::lock(path).map_err(failed)?;
-    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
-    let policy = file::parse(&text, path)?;
     let conflict = |what| {
         Err(PolicyError::Conflict {
             table: name.to_string(),
@@ -49,25 +39,20 @@ pub(super) fn record_table(
     }
     let location = location
         .to_str()
-        .ok_or_else(|| invalid(format!("{} is not UTF-8", location.display())))?;
-
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| invalid(error.to_string()))?;
-    let entry = entry(&mut document, "tables", name).ok_or_else(|| invalid("[tables] is not a table".to_string()))?;
-    entry.insert("id", value(id.to_string()));
-    entry.insert("path", value(location));
-    entry.insert("master", value(master));
-    let edited = document.to_string();
-    file::parse(&edited, path)?;
-    durable::replace(path, edited.as_bytes()).map_err(failed)
+        .ok_or_else(|| invalid(policy, format!("{} is not UTF-8", location.display())))?;
+    edited(policy, |document| {
+        let entry = entry(document, "tables", name).ok_or("[tables] is not a table")?;
+        entry.insert("id", value(id.to_string()));
+        entry.insert("path", value(location));
+        entry.insert("master", value(master));
+        Ok(())
+    })
 }
 
-pub(super) fn record_link(path: &Path, name: &str, id: LinkId, master: &str) -> Result<(), PolicyError> {
+/// Adds a link's entry, or the id to an entry that lacks it. An entry that says otherwise is an error.
+pub fn record_link(policy: &Policy, name: &str, id: LinkId, master: &str) -> Result<String, PolicyError> {
     file::check_name(name)?;
-    let _lock = durable::lock(path).map_err(|source| io(path, source))?;
-    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
-    let link = file::parse(&text, path)?.link(name);
+    let link = policy.link(name);
     let conflict = |what| {
         Err(PolicyError::LinkConflict {
             link: name.to_string(),
@@ -80,45 +65,80 @@ pub(super) fn record_link(path: &Path, name: &str, id: LinkId, master: &str) -> 
     if link.id().is_some() && link.master() != master {
         return conflict("master");
     }
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| invalid(path, error.to_string()))?;
-    let entry =
-        entry(&mut document, "links", name).ok_or_else(|| invalid(path, "[links] is not a table".to_string()))?;
-    entry.insert("id", value(id.to_string()));
-    entry.insert("master", value(master));
-    let edited = document.to_string();
-    file::parse(&edited, path)?;
-    durable::replace(path, edited.as_bytes()).map_err(|source| io(path, source))
+    edited(policy, |document| {
+        let entry = entry(document, "links", name).ok_or("[links] is not a table")?;
+        entry.insert("id", value(id.to_string()));
+        entry.insert("master", value(master));
+        Ok(())
+    })
 }
 
-pub(super) fn change_masters(
-    path: &Path,
+/// Gives the entries of these tables and links another master. One without an entry of its id is left alone.
+pub fn change_masters(
+    policy: &Policy,
     tables: &[(String, TableId)],
     links: &[(String, LinkId)],
     master: &str,
-) -> Result<(), PolicyError> {
-    let _lock = durable::lock(path).map_err(|source| io(path, source))?;
-    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
-    let policy = file::parse(&text, path)?;
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| invalid(path, error.to_string()))?;
+) -> Result<String, PolicyError> {
     let is_table = |(name, id): &&(String, TableId)| policy.table(name).is_ok_and(|table| table.id() == Some(*id));
     let is_link = |(name, id): &&(String, LinkId)| policy.link(name).id() == Some(*id);
     let tables = tables.iter().filter(is_table).map(|(name, _)| ("tables", name));
     let links = links.iter().filter(is_link).map(|(name, _)| ("links", name));
-    for (group, name) in tables.chain(links) {
-        let entry =
-            entry(&mut document, group, name).ok_or_else(|| invalid(path, format!("[{group}] is not a table")))?;
-        entry.insert("master", value(master));
+    edited(policy, |document| {
+        for (group, name) in tables.chain(links) {
+            let entry = entry(document, group, name).ok_or_else(|| format!("[{group}] is not a table"))?;
+            entry.insert("master", value(master));
+        }
+        Ok(())
+    })
+}
+
+/// Takes a table's id, path and master away; what is said of its columns stays, for a new table of that name. An entry with another
+/// id, and a table without an entry, is left alone.
+pub fn forget_table(policy: &Policy, name: &str, id: TableId) -> Result<String, PolicyError> {
+    if policy.table(name).ok().and_then(super::TablePolicy::id) != Some(id) {
+        return Ok(policy.text().to_owned());
     }
-    let edited = document.to_string();
-    if edited == text {
-        return Ok(());
+    edited(policy, |document| {
+        let tables = document.get_mut("tables").and_then(Item::as_table_like_mut);
+        let Some(tables) = tables else {
+            return Ok(());
+        };
+        let empty = match tables.get_mut(name).and_then(Item::as_table_like_mut) {
+            Some(entry) => {
+                for key in ["id", "path", "master"] {
+                    entry.remove(key);
+                }
+                entry.is_empty()
+            }
+            None => false,
+        };
+        if empty {
+            tables.remove(name);
+        }
+        Ok(())
+    })
+}
+
+fn edited(
+    policy: &Policy,
+    edit: impl FnOnce(&mut DocumentMut) -> Result<(), EditError>,
+) -> Result<String, PolicyError> {
+    let parsed: Result<DocumentMut, _> = policy.text().parse();
+    let mut document = parsed.map_err(|error| invalid(policy, error.to_string()))?;
+    edit(&mut document).map_err(|EditError(reason)| invalid(policy, reason))?;
+    let text = document.to_string();
+    file::parse(&text, policy.origin())?;
+    Ok(text)
+}
+
+/// What the file has in the place of what was looked for.
+struct EditError(String);
+
+impl<S: Into<String>> From<S> for EditError {
+    fn from(reason: S) -> Self {
+        Self(reason.into())
     }
-    file::parse(&edited, path)?;
-    durable::replace(path, edited.as_bytes()).map_err(|source| io(path, source))
 }
 
 /// The table `[group.name]`, made where there is none; none if something else is there.
@@ -133,49 +153,9 @@ fn entry<'a>(document: &'a mut DocumentMut, group: &str, name: &str) -> Option<&
     entry.as_table_like_mut()
 }
 
-fn io(path: &Path, source: std::io::Error) -> PolicyError {
-    PolicyError::Io {
-        path: path.to_path_buf(),
-        source,
-    }
-}
-
-fn invalid(path: &Path, reason: String) -> PolicyError {
+fn invalid(policy: &Policy, reason: String) -> PolicyError {
     PolicyError::Syntax {
-        path: path.to_path_buf(),
+        path: policy.origin().to_path_buf(),
         reason,
     }
-}
-
-pub(super) fn forget_table(path: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
-    let failed = |source| io(path, source);
-    let invalid = |reason| invalid(path, reason);
-    let _lock = durable::lock(path).map_err(failed)?;
-    let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
-    let policy = file::parse(&text, path)?;
-    if policy.table(name).ok().and_then(super::TablePolicy::id) != Some(id) {
-        return Ok(());
-    }
-    let mut document: DocumentMut = text
-        .parse()
-        .map_err(|error: toml_edit::TomlError| invalid(error.to_string()))?;
-    let tables = document.get_mut("tables").and_then(Item::as_table_like_mut);
-    let Some(tables) = tables else {
-        return Ok(());
-    };
-    let empty = match tables.get_mut(name).and_then(Item::as_table_like_mut) {
-        Some(entry) => {
-            for key in ["id", "path", "master"] {
-                entry.remove(key);
-            }
-            entry.is_empty()
-        }
-        None => false,
-    };
-    if empty {
-        tables.remove(name);
-    }
-    let edited = document.to_string();
-    file::parse(&edited, path)?;
-    durable::replace(path, edited.as_bytes()).map_err(failed)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Protection;
-use crate::master::UriError;
+use crate::{location::LocationError, master::UriError};
 
 /// One variant per cause.
 #[derive(Debug, thiserror::Error)]
@@ -11,9 +11,6 @@ pub enum PolicyError {
     /// There is no file.
     #[error("there is no policy at {path}", path = _0.display())]
     NotFound(PathBuf),
-    /// There is a file already.
-    #[error("there is a policy already: {path}", path = _0.display())]
-    Exists(PathBuf),
     /// The file cannot be read or written.
     #[error("cannot use the policy {path}: {source}", path = path.display())]
     Io {
@@ -30,6 +27,44 @@ pub enum PolicyError {
         /// Place and reason, several lines.
         reason: String,
     },
+    /// A policy that nobody signed yet.
+    #[error("the policy {path} was never signed:\n{difference}", path = path.display())]
+    NotSigned {
+        /// The file.
+        path: PathBuf,
+        /// All of it, as a difference.
+        difference: String,
+    },
+    /// A policy that was changed since it was signed.
+    #[error("the policy {path} was changed since it was signed:\n{difference}", path = path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Against what was signed.
+        difference: String,
+    },
+    /// Another policy than the one that was shown lies there now.
+    #[error("the policy {path} was changed while it was shown", path = _0.display())]
+    ChangedMeanwhile(PathBuf),
+    /// There was a signature.
+    #[error("the policy's signature {path} is gone", path = _0.display())]
+    SignatureGone(PathBuf),
+    /// Not made with this keyring, or altered.
+    #[error("{path} is no signature of this keyring, or was altered", path = _0.display())]
+    Signature(PathBuf),
+    /// Signed, and not what the register knows as the newest.
+    #[error("the policy {path} is version {version}, and not version {newest}, which was signed last", path = path.display())]
+    NotNewest {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+        /// The register's; 0: it knows of none.
+        newest: u64,
+    },
+    /// The MAC cannot be made.
+    #[error("the policy cannot be signed")]
+    NoMac,
     /// A protection that does not exist.
     #[error("{place}: there is no protection {name:?}")]
     UnknownProtection {
@@ -127,6 +162,14 @@ pub enum PolicyError {
         /// `"id"` or `"path"`.
         what: &'static str,
     },
+    /// A path that is none of this machine's.
+    #[error("{place}: {source}")]
+    Location {
+        /// Where in the policy it stands.
+        place: String,
+        /// What is wrong with it.
+        source: LocationError,
+    },
     /// A zone's path that means no folder by itself.
     #[error("zone {zone:?}: {path} cannot be a zone", path = path.display())]
     ZonePath {
@@ -170,6 +213,14 @@ pub enum PolicyError {
         path: PathBuf,
         /// Why.
         source: std::io::Error,
+    },
+    /// A path that is written in one zone and leads into another.
+    #[error("{path} is written in the zone {written:?} and leads into the zone {leads:?}, which has another master", path = path.display(), leads = zones[0], written = zones[1])]
+    ZonesDiffer {
+        /// The path.
+        path: PathBuf,
+        /// Where it leads, and where it is written.
+        zones: [String; 2],
     },
     /// A kind of evidence that does not exist.
     #[error("[attestation] accept: there is no evidence kind {0:?}")]
@@ -218,6 +269,14 @@ pub enum PolicyError {
         /// The account.
         account: String,
     },
+    /// A root that cannot be compared with other paths.
+    #[error("role {role:?}: {path} is no root to write below", path = path.display())]
+    WriteRoot {
+        /// The role.
+        role: String,
+        /// The path.
+        path: PathBuf,
+    },
     /// A user that the policy does not name.
     #[error("the policy names no user {name:?}")]
     UnknownUser {
@@ -251,7 +310,6 @@ impl PolicyError {
     pub fn code(&self) -> &'static str {
         match self {
             PolicyError::NotFound(_) => "policy_not_found",
-            PolicyError::Exists(_) => "policy_exists",
             PolicyError::Io { .. } => "policy_io",
             PolicyError::Syntax { .. } => "policy_syntax",
             PolicyError::UnknownProtection { .. } => "unknown_protection",
@@ -259,6 +317,12 @@ impl PolicyError {
             PolicyError::ProtectionTwice { .. } => "protection_twice",
             PolicyError::PlainWithOthers { .. } => "plain_with_others",
             PolicyError::UnusedSetting { .. } => "unused_setting",
+            PolicyError::NotSigned { .. } => "policy_not_signed",
+            PolicyError::Changed { .. } => "policy_changed",
+            PolicyError::ChangedMeanwhile(_) => "policy_changed_meanwhile",
+            PolicyError::SignatureGone(_) | PolicyError::Signature(_) => "policy_signature",
+            PolicyError::NotNewest { .. } => "policy_not_newest",
+            PolicyError::NoMac => "policy_not_signable",
             PolicyError::DomainType(_) => "domain_type",
             PolicyError::BadLinkId { .. } => "bad_link_id",
             PolicyError::LinkConflict { .. } => "link_conflict",
@@ -268,11 +332,13 @@ impl PolicyError {
             PolicyError::BadMasterName(_) => "bad_master_name",
             PolicyError::Master { .. } => "master_uri",
             PolicyError::Twice { .. } => "table_twice",
+            PolicyError::Location { source, .. } => source.code(),
             PolicyError::ZonePath { .. } => "zone_path",
             PolicyError::ZoneTwice { .. } => "zone_twice",
             PolicyError::ZoneMaster { .. } => "zone_master",
             PolicyError::PlainInZone { .. } => "plain_in_zone",
             PolicyError::PlaceUnknown { .. } => "place_unknown",
+            PolicyError::ZonesDiffer { .. } => "zones_differ",
             PolicyError::UnknownEvidence(_) => "unknown_evidence",
             PolicyError::NoPcr(_) => "no_pcr",
             PolicyError::SimulatedWithOthers => "simulated_with_others",
@@ -281,6 +347,7 @@ impl PolicyError {
             PolicyError::UnknownRole { .. } => "unknown_role",
             PolicyError::AccountTwice { .. } => "account_twice",
             PolicyError::UnknownUser { .. } => "unknown_user",
+            PolicyError::WriteRoot { .. } => "write_root",
             PolicyError::Conflict { .. } => "policy_conflict",
         }
     }
@@ -291,8 +358,15 @@ impl PolicyError {
             PolicyError::NotFound(_) => {
                 "make one with coffer init, or name its folder with --home or COFFER_HOME".into()
             }
-            PolicyError::Exists(_) => "edit it, or choose another home with --home or COFFER_HOME".into(),
             PolicyError::Io { .. } => "check the file's permissions and the free space".into(),
+            PolicyError::NotSigned { .. } | PolicyError::Changed { .. } => {
+                "if that is what you want, run coffer policy sign".into()
+            }
+            PolicyError::ChangedMeanwhile(_) => "look at it again, with coffer policy sign".into(),
+            PolicyError::SignatureGone(_) | PolicyError::Signature(_) | PolicyError::NotNewest { .. } => {
+                "look at the whole policy: somebody may have put other files there. If it is right, run coffer policy sign".into()
+            }
+            PolicyError::NoMac => "try again".into(),
             PolicyError::Syntax { .. } => "docs/reference/policy.md lists every key".into(),
             PolicyError::UnknownProtection { name, .. } => unknown_protection(name),
             PolicyError::NoProtection { .. } => "use \"tee\": encrypted, opened in attested enclaves only".into(),
@@ -318,7 +392,9 @@ impl PolicyError {
             PolicyError::BadMasterName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them".into(),
             PolicyError::Master { source, .. } => source.hint(),
             PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
+            PolicyError::Location { source, .. } => source.hint().into(),
             PolicyError::ZonePath { .. } => "give the zone a folder of its own, without `..`".into(),
+            PolicyError::WriteRoot { .. } => "name a folder, without `..`".into(),
             PolicyError::ZoneTwice { .. } => "one folder has one master; remove one of the two".into(),
             PolicyError::ZoneMaster { .. } => {
                 "remove `master` from the table's entry, or choose another folder: the zone decides".into()
@@ -331,6 +407,7 @@ impl PolicyError {
                 "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle"
                     .into()
             }
+            PolicyError::ZonesDiffer { .. } => "write the path without links, or make the table elsewhere".into(),
             PolicyError::UnknownEvidence(_) => {
                 let all: Vec<&str> = crate::EvidenceKind::ALL
                     .into_iter()

@@ -1,4 +1,4 @@
-//! From TOML to a [`Policy`].
+//! From TOML to a [`Draft`].
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Attestation, ColumnPolicy, Domain, LinkPolicy, Policy, PolicyError, Protection, TablePolicy,
+    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
     access::{Access, Role, User},
     column::{Names, Written, WrittenDomain, column, protections},
     zone::{self, WrittenZone},
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     evidence::EvidenceKind,
     keyring::{FIRST_MASTER, check_master_name},
+    location::local_path,
     master::MasterUri,
 };
 
@@ -43,6 +44,7 @@ struct Document {
     tables: BTreeMap<String, Table>,
     links: BTreeMap<String, Link>,
     masters: BTreeMap<String, String>,
+    limits: Limits,
     roles: BTreeMap<String, Role>,
     users: BTreeMap<String, User>,
 }
@@ -69,6 +71,21 @@ struct Driver {
     trust_cluster_deploy_mode: bool,
 }
 
+/// What users may do in a day.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    literals_per_day: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            literals_per_day: 10_000,
+        }
+    }
+}
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Table {
@@ -85,7 +102,7 @@ struct Link {
     master: Option<String>,
 }
 
-pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
+pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
     let document: Document = toml::from_str(text).map_err(|error| PolicyError::Syntax {
         path: origin.to_path_buf(),
         reason: error.to_string(),
@@ -111,8 +128,9 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
         .into_iter()
         .map(|(name, written)| Ok((name.clone(), link(&name, written, &master)?)))
         .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
-    Ok(Policy {
-        access: Access::new(document.roles, document.users)?,
+    Ok(Draft {
+        access: Access::new(document.roles, document.users, folder)?,
+        literals_per_day: document.limits.literals_per_day,
         tables,
         links,
         masters: masters(document.masters, folder)?,
@@ -127,8 +145,8 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Policy, PolicyError> {
         unverified_inputs: document
             .unverified_inputs
             .iter()
-            .map(|path| folder.join(path))
-            .collect(),
+            .map(|path| at("unverified_inputs", path, folder))
+            .collect::<Result<_, PolicyError>>()?,
     })
 }
 
@@ -152,12 +170,26 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         .collect::<Result<BTreeMap<String, ColumnPolicy>, PolicyError>>()?;
     Ok(TablePolicy {
         id,
-        path: written.path.map(|path| folder.join(path)),
+        path: written
+            .path
+            .map(|path| at(&format!("table {name:?}"), &path, folder))
+            .transpose()?,
         columns,
         master: written.master.clone().unwrap_or_else(|| defaults.master.clone()),
         own_master: written.master,
         ..defaults
     })
+}
+
+/// A path or `file:` URL of the policy; relative ones count from its folder.
+pub(super) fn at(place: &str, path: &Path, folder: &Path) -> Result<PathBuf, PolicyError> {
+    match local_path(path) {
+        Ok(path) => Ok(folder.join(path)),
+        Err(source) => Err(PolicyError::Location {
+            place: place.to_owned(),
+            source,
+        }),
+    }
 }
 
 fn link(name: &str, written: Link, master: &str) -> Result<LinkPolicy, PolicyError> {

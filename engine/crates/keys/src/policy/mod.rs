@@ -3,12 +3,18 @@
 //! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
 //! empty list allows nothing.
 
+//!
+//! Reading the file gives a [`Draft`], which decides nothing. What decides is a [`Policy`]: a draft whose bytes the owner signed, in the
+//! version that the register knows as the newest ([`signed`]).
+
 mod access;
 pub mod attestation;
 mod column;
-mod edit;
+mod difference;
+pub mod edit;
 mod error;
 mod file;
+pub mod signed;
 mod zone;
 
 use std::{
@@ -22,6 +28,7 @@ pub use access::Rights;
 pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
+pub use signed::{Policy, PolicyDigest, PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review};
 pub use zone::Zone;
 
 pub use crate::protection::Protection;
@@ -29,9 +36,9 @@ pub use crate::protection::Protection;
 /// What a new home gets: every setting, with its meaning.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-/// A policy that was read and checked.
+/// What a policy file says, read and checked; whether its owner said it is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct Draft {
     tables: BTreeMap<String, TablePolicy>,
     links: BTreeMap<String, LinkPolicy>,
     masters: BTreeMap<String, MasterUri>,
@@ -45,6 +52,7 @@ pub struct Policy {
     attestation: Attestation,
     trust_cluster_deploy_mode: bool,
     unverified_inputs: Vec<PathBuf>,
+    literals_per_day: u32,
 }
 
 /// What the policy says of one table.
@@ -79,38 +87,15 @@ impl LinkPolicy {
     }
 }
 
-impl Policy {
+impl Draft {
     /// Reads a policy file. Relative paths in it count from its folder.
     pub fn load(path: &Path) -> Result<Self, PolicyError> {
-        let text = std::fs::read_to_string(path).map_err(|source| PolicyError::read(path, source))?;
-        Self::parse(&text, path)
+        Self::parse(signed::text(&signed::read_policy(path)?, path)?, path)
     }
 
     /// Reads a policy's text; `origin` is named in errors, and relative paths count from its folder.
     pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
         file::parse(text, origin)
-    }
-
-    /// Writes [`TEMPLATE`] to a new file; an existing one is left alone and is an error.
-    pub fn create(path: &Path) -> Result<(), PolicyError> {
-        edit::create(path)
-    }
-
-    /// Adds a table's entry to the policy file, or the id and path to an entry that lacks them; comments stay as they
-    /// are. An entry that says otherwise is an error.
-    pub fn record_table(file: &Path, name: &str, id: TableId, path: &Path, master: &str) -> Result<(), PolicyError> {
-        edit::record_table(file, name, id, path, master)
-    }
-
-    /// Adds a link's entry to the policy file, or the id to an entry that lacks it. An entry that says otherwise is an error.
-    pub fn record_link(file: &Path, name: &str, id: LinkId, master: &str) -> Result<(), PolicyError> {
-        edit::record_link(file, name, id, master)
-    }
-
-    /// Takes a table's id, path and master out of the policy file; what it says of columns stays, for a new table of that
-    /// name. An entry with another id, and a table without an entry, is left alone.
-    pub fn forget_table(file: &Path, name: &str, id: TableId) -> Result<(), PolicyError> {
-        edit::forget_table(file, name, id)
     }
 
     /// Errors when a table cannot have this name.
@@ -169,9 +154,15 @@ impl Policy {
         &self.zones
     }
 
-    /// The innermost zone that holds a path, which need not be there yet. Errors where it cannot be said where the path leads.
+    /// The innermost zone that holds a path, as it is written or by where it leads; it need not be there yet. Errors where it cannot be said
+    /// where the path leads, and where the two are in zones of two masters.
     pub fn zone_of(&self, path: &Path) -> Result<Option<&Zone>, PolicyError> {
         zone::Found::of(&self.zones)?.innermost(path)
+    }
+
+    /// The zones that hold a path: more than one where it is written in one and leads into another.
+    pub fn zones_of(&self, path: &Path) -> Result<Vec<&Zone>, PolicyError> {
+        zone::Found::of(&self.zones)?.all(path)
     }
 
     /// The master of a new table at a folder: its zone's, else its entry's, else the default. An entry that names another than its
@@ -193,7 +184,7 @@ impl Policy {
     pub fn check_plain<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> Result<(), PolicyError> {
         let zones = zone::Found::of(&self.zones)?;
         for path in paths {
-            if let Some(zone) = zones.innermost(path)? {
+            if let Some(zone) = zones.all(path)?.first() {
                 return Err(PolicyError::PlainInZone {
                     path: path.to_path_buf(),
                     zone: zone.name().to_owned(),
@@ -201,17 +192,6 @@ impl Policy {
             }
         }
         Ok(())
-    }
-
-    /// Gives the entries of these tables and links another master; comments stay as they are. One without an entry of its id is
-    /// left alone.
-    pub fn change_masters(
-        file: &Path,
-        tables: &[(String, TableId)],
-        links: &[(String, LinkId)],
-        master: &str,
-    ) -> Result<(), PolicyError> {
-        edit::change_masters(file, tables, links, master)
     }
 
     /// The users that it names, in order.
@@ -227,6 +207,32 @@ impl Policy {
     /// What a role allows by itself, by name.
     pub fn roles(&self) -> impl Iterator<Item = (&str, Rights)> {
         self.access.roles()
+    }
+
+    /// Whether somebody with these rights may make a table of this name at a folder: where the owner wrote that it lies, or below a root
+    /// of a role, by the path as it is written and by where it leads. A path with `..` is neither.
+    pub fn may_make(&self, rights: &Rights, table: &str, folder: &Path) -> Result<bool, PolicyError> {
+        if rights.is_owner() {
+            return Ok(true);
+        }
+        if !folder.is_absolute() || zone::climbs(folder) {
+            return Ok(false);
+        }
+        if self.table(table).ok().and_then(TablePolicy::path) == Some(folder) {
+            return Ok(true);
+        }
+        let below = |root: &Path| Ok(folder.starts_with(root) && zone::real(folder)?.starts_with(zone::real(root)?));
+        for root in rights.write_roots() {
+            if below(root)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How many different literals a user may have encrypted in a day, for a column or link.
+    pub fn literals_per_day(&self) -> u32 {
+        self.literals_per_day
     }
 
     /// The user that an account of the operating system is: by its number, or by its name. Errors when it is one by each.
@@ -269,7 +275,7 @@ impl Policy {
         &self.unverified_inputs
     }
 
-    /// Whether `path` is one of [`Policy::unverified_inputs`], or lies below one. A path with `..` never is.
+    /// Whether `path` is one of [`Draft::unverified_inputs`], or lies below one. A path with `..` never is.
     pub fn allows_unverified(&self, path: &Path) -> bool {
         let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
         !climbs && self.unverified_inputs.iter().any(|allowed| path.starts_with(allowed))

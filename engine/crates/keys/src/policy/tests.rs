@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn parse(text: &str) -> Result<Policy, PolicyError> {
-    Policy::parse(text, Path::new("/home/owner/policy.toml"))
+fn parse(text: &str) -> Result<Draft, PolicyError> {
+    Draft::parse(text, Path::new("/home/owner/policy.toml"))
 }
 
 const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -58,6 +58,14 @@ fn refusals() {
     let twice = format!("[tables.a]\nid = \"{ID}\"\n[tables.b]\nid = \"{ID}\"");
     let cases = [
         ("nonsense", "policy_syntax"),
+        ("[tables.t]\npath = \"s3a://b/t\"", "location_scheme"),
+        ("[tables.t]\npath = \"file://host/t\"", "location_host"),
+        ("[tables.t]\npath = \"\"", "location_empty"),
+        (
+            "[zones]\nz = { path = \"hdfs:///z\", master = \"main\" }",
+            "location_scheme",
+        ),
+        ("unverified_inputs = [\"s3a:in\"]", "location_scheme"),
         ("surprise = 1", "policy_syntax"),
         ("[defaults]\nprotektion = \"tee\"", "policy_syntax"),
         ("[attestation]\naccept = \"simulated\"", "policy_syntax"),
@@ -210,22 +218,19 @@ fn columns_with_schemes() {
 
 #[test]
 fn links_are_recorded_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("policy.toml");
-    std::fs::write(&file, "# mine\n[links.mine]\nmaster = \"m\"\n").unwrap();
     let (one, two) = (LinkId([1; 16]), LinkId([2; 16]));
-    Policy::record_link(&file, "mine", one, "m").unwrap();
-    Policy::record_link(&file, "mine", one, "m").unwrap();
-    Policy::record_link(&file, "other", two, "main").unwrap();
-    let policy = Policy::load(&file).unwrap();
+    let mut policy = Policy::unsigned("# mine\n[links.mine]\nmaster = \"m\"\n");
+    for (name, id, master) in [("mine", one, "m"), ("mine", one, "m"), ("other", two, "main")] {
+        policy = Policy::unsigned(&edit::record_link(&policy, name, id, master).unwrap());
+    }
     let links: Vec<_> = policy
         .links()
         .map(|(name, link)| (name, link.id(), link.master()))
         .collect();
     assert_eq!(links, [("mine", Some(one), "m"), ("other", Some(two), "main")]);
-    assert!(std::fs::read_to_string(&file).unwrap().starts_with("# mine\n"));
+    assert!(policy.text().starts_with("# mine\n"));
     for (id, master) in [(two, "m"), (one, "main")] {
-        let error = Policy::record_link(&file, "mine", id, master).unwrap_err();
+        let error = edit::record_link(&policy, "mine", id, master).unwrap_err();
         assert_eq!(error.code(), "link_conflict");
     }
 }
@@ -247,23 +252,15 @@ fn unverified_inputs_cover_what_is_below_them() {
 
 #[test]
 fn recording_keeps_comments_and_refuses_conflicts() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("policy.toml");
-    assert_eq!(Policy::load(&file).unwrap_err().code(), "policy_not_found");
-    Policy::create(&file).unwrap();
-    assert_eq!(Policy::create(&file).unwrap_err().code(), "policy_exists");
-    let mut text = std::fs::read_to_string(&file).unwrap();
-    text.push_str("\n# mine\n[tables.t]\n[tables.t.columns]\na = \"tee\" # why\n");
-    std::fs::write(&file, &text).unwrap();
-
+    let text = format!("{TEMPLATE}\n# mine\n[tables.t]\n[tables.t.columns]\na = \"tee\" # why\n");
     let (one, two) = (TableId([1; 16]), TableId([2; 16]));
     let (here, there) = (Path::new("/data/t"), Path::new("/data/u"));
-    Policy::record_table(&file, "t", one, here, "main").unwrap();
-    Policy::record_table(&file, "t", one, here, "main").unwrap();
-    Policy::record_table(&file, "u", two, there, "main").unwrap();
-    let edited = std::fs::read_to_string(&file).unwrap();
+    let mut policy = Policy::unsigned(&text);
+    for (name, id, path) in [("t", one, here), ("t", one, here), ("u", two, there)] {
+        policy = Policy::unsigned(&edit::record_table(&policy, name, id, path, "main").unwrap());
+    }
+    let edited = policy.text();
     assert!(edited.contains("# mine") && edited.contains("# why") && edited.starts_with("# Coffer's policy"));
-    let policy = Policy::load(&file).unwrap();
     assert_eq!(
         (policy.table("t").unwrap().id(), policy.table("u").unwrap().path()),
         (Some(one), Some(there))
@@ -276,19 +273,22 @@ fn recording_keeps_comments_and_refuses_conflicts() {
     ];
     for (name, id, path, master) in conflicts {
         assert_eq!(
-            Policy::record_table(&file, name, id, path, master).unwrap_err().code(),
+            edit::record_table(&policy, name, id, path, master).unwrap_err().code(),
             "policy_conflict"
         );
     }
     assert_eq!(
-        Policy::record_table(&file, "v", one, Path::new("/v"), "main")
+        edit::record_table(&policy, "v", one, Path::new("/v"), "main")
             .unwrap_err()
             .code(),
         "table_twice"
     );
+    // Another table's id is not forgotten under this name.
+    assert_eq!(edit::forget_table(&policy, "t", two).unwrap(), edited);
+    let forgotten = Policy::unsigned(&edit::forget_table(&policy, "t", one).unwrap());
     assert_eq!(
-        std::fs::read_to_string(&file).unwrap(),
-        edited,
-        "a refused change writes nothing"
+        (forgotten.table("t").unwrap().id(), forgotten.table("u").unwrap().id()),
+        (None, Some(two))
     );
+    assert!(forgotten.text().contains("# why"));
 }

@@ -10,7 +10,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{PolicyError, file::check_name};
+use super::{
+    PolicyError,
+    file::{at, check_name},
+};
 
 /// A zone of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +51,8 @@ pub(super) fn zones(written: BTreeMap<String, WrittenZone>, folder: &Path) -> Re
     let mut zones: Vec<Zone> = Vec::new();
     for (name, written) in written {
         check_name(&name)?;
-        let path = folder.join(&written.path);
-        if path.components().any(|part| part == Component::ParentDir) || path.parent().is_none() {
+        let path = at(&format!("zone {name:?}"), &written.path, folder)?;
+        if climbs(&path) || path.parent().is_none() {
             return Err(PolicyError::ZonePath { zone: name, path });
         }
         if let Some(first) = zones.iter().find(|zone| zone.path == path) {
@@ -64,25 +67,89 @@ pub(super) fn zones(written: BTreeMap<String, WrittenZone>, folder: &Path) -> Re
     Ok(zones)
 }
 
-/// The zones with the folders that they have now: found once, for all paths that are asked about.
-pub(super) struct Found<'a>(Vec<(PathBuf, &'a Zone)>);
+/// Whether a path has a `..`.
+pub(super) fn climbs(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
+}
+
+/// The zones with their folders, as they are written and as they lead now: found once, for all paths that are asked about.
+///
+/// Both bind. By the written path a zone stays one whatever a host makes of the links on it; by where it leads, a link elsewhere is no way into
+/// it.
+pub(super) struct Found<'a>(Vec<([PathBuf; 2], &'a Zone)>);
 
 impl<'a> Found<'a> {
     pub(super) fn of(zones: &'a [Zone]) -> Result<Self, PolicyError> {
-        let folders = zones.iter().map(|zone| Ok((real(&zone.path)?, zone)));
+        let folders = zones
+            .iter()
+            .map(|zone| Ok(([real(&zone.path)?, written(&zone.path)?], zone)));
         folders.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The innermost zone that holds a path.
+    /// The innermost zone that holds a path. Errors where the path as it is written and where it leads are in zones of two masters.
     pub(super) fn innermost(&self, path: &Path) -> Result<Option<&'a Zone>, PolicyError> {
-        if self.0.is_empty() {
-            return Ok(None);
+        let zones = self.all(path)?;
+        let first = zones.first().copied();
+        match zones
+            .iter()
+            .find(|zone| first.is_some_and(|first| first.master != zone.master))
+        {
+            Some(other) => Err(PolicyError::ZonesDiffer {
+                path: path.to_path_buf(),
+                zones: [
+                    first.map(|zone| zone.name.clone()).unwrap_or_default(),
+                    other.name.clone(),
+                ],
+            }),
+            None => Ok(first),
         }
-        let path = real(path)?;
-        let holding = self.0.iter().filter(|(folder, _)| path.starts_with(folder));
-        let innermost = holding.max_by_key(|(folder, _)| folder.components().count());
-        Ok(innermost.map(|(_, zone)| *zone))
     }
+
+    /// The innermost zones that hold a path: by where it leads, and as it is written.
+    pub(super) fn all(&self, path: &Path) -> Result<Vec<&'a Zone>, PolicyError> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let written = written(path)?;
+        // Where `..` follows a link, storage goes up from where that leads, and a table's path from the link.
+        let spellings = [real(path)?, real(&written)?, written];
+        let mut zones: Vec<&Zone> = Vec::new();
+        for zone in spellings.iter().filter_map(|spelling| self.of_spelling(spelling)) {
+            if !zones.contains(&zone) {
+                zones.push(zone);
+            }
+        }
+        Ok(zones)
+    }
+
+    fn of_spelling(&self, path: &Path) -> Option<&'a Zone> {
+        let depth = |folders: &[PathBuf; 2]| {
+            let holding = folders.iter().filter(|folder| path.starts_with(folder));
+            holding.map(|folder| folder.components().count()).max()
+        };
+        let holding = self
+            .0
+            .iter()
+            .filter_map(|(folders, zone)| Some((depth(folders)?, *zone)));
+        holding.max_by_key(|(depth, _)| *depth).map(|(_, zone)| zone)
+    }
+}
+
+/// Absolute, and without `.` and `..`: as tables' paths are compared.
+fn written(path: &Path) -> Result<PathBuf, PolicyError> {
+    let absolute = std::path::absolute(path).map_err(|source| PolicyError::PlaceUnknown {
+        path: path.to_path_buf(),
+        source,
+    })?;
+    let mut written = PathBuf::from("/");
+    for part in absolute.components() {
+        match part {
+            Component::Normal(name) => written.push(name),
+            Component::ParentDir => drop(written.pop()),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    Ok(written)
 }
 
 /// Links that lead nowhere yet are followed so many times.
@@ -91,7 +158,7 @@ const LINKS: usize = 40;
 /// Where a path leads, of which the last parts need not be there yet: links are followed, also those whose end is still to be made, and `..`
 /// behind them goes up as it would once the folders are made. Errors where that cannot be said: behind a folder that this process may not
 /// look into another may find a link, and where that leads nobody here knows.
-fn real(path: &Path) -> Result<PathBuf, PolicyError> {
+pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
     let unknown = |source| PolicyError::PlaceUnknown {
         path: path.to_path_buf(),
         source,
@@ -145,10 +212,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::Policy;
+    use crate::policy::Draft;
 
-    fn policy(text: &str, home: &Path) -> Result<Policy, PolicyError> {
-        Policy::parse(text, &home.join("policy.toml"))
+    fn policy(text: &str, home: &Path) -> Result<Draft, PolicyError> {
+        Draft::parse(text, &home.join("policy.toml"))
     }
 
     #[test]
@@ -186,6 +253,63 @@ mod tests {
         assert_eq!(zone("data/file/t").as_deref(), Some("all"));
         let names: Vec<&str> = policy.zones().iter().map(Zone::master).collect();
         assert_eq!(names, ["main", "main", "payroll"]);
+    }
+
+    #[test]
+    fn the_written_and_the_resolved_path_bind() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::fs::canonicalize(folder.path()).unwrap();
+        let at = |path: &str| root.join(path);
+        for path in ["data/pay", "data/open", "disk/pay", "elsewhere/inner"] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        let link = |from: &str, to: &str| std::os::unix::fs::symlink(at(to), at(from)).unwrap();
+        link("data/out", "elsewhere");
+        link("elsewhere/in", "data/pay");
+        link("linked", "disk/pay");
+        link("data/open/up", "elsewhere/inner");
+        let text = "[zones]\nall = { path = \"data\", master = \"main\" }\n\
+            pay = { path = \"data/pay\", master = \"payroll\" }\n\
+            linked = { path = \"linked\", master = \"payroll\" }\n";
+        let policy = policy(text, &root).unwrap();
+        let zone = |path: &str| match policy.zone_of(&at(path)) {
+            Ok(zone) => zone.map_or("", |zone| match zone.name() {
+                "all" => "all",
+                "pay" => "pay",
+                _ => "linked",
+            }),
+            Err(error) => error.code(),
+        };
+        let plain = |path: &str| {
+            policy
+                .check_plain([at(path).as_path()])
+                .err()
+                .map_or("", |error| error.code())
+        };
+        for (path, want) in [
+            // A link out of a zone leads nowhere out of it, and one into it is in it.
+            ("data/out/t", "all"),
+            ("data/out", "all"),
+            ("elsewhere/in/t", "pay"),
+            ("elsewhere/t", ""),
+            // A zone by its link, and by where that led.
+            ("linked/t", "linked"),
+            ("disk/pay/t", "linked"),
+            // As written in one, by links in another: neither decides.
+            ("data/out/in/t", "zones_differ"),
+            // Up from the link, and up from where it leads: `data/open/t` and `elsewhere/t`.
+            ("data/open/up/../t", "all"),
+            ("data/pay/../open/t", "all"),
+            ("elsewhere/in/../t", "all"),
+        ] {
+            assert_eq!(zone(path), want, "{path}");
+            let refused = if want.is_empty() { "" } else { "plain_in_zone" };
+            assert_eq!(plain(path), refused, "{path}");
+        }
+        // The host puts another folder in a link's place.
+        std::fs::remove_file(at("linked")).unwrap();
+        link("linked", "elsewhere");
+        assert_eq!((zone("linked/t"), zone("elsewhere/t")), ("linked", "linked"));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The engine's side: makes evidence, and opens what is released on its strength.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Instant,
+};
 
 use coffer_sealing::open_blob;
 use hpke::{Deserializable, OpModeR, aead::AeadCtxR};
@@ -51,6 +54,7 @@ pub struct ReleaseReceiver {
 /// Evidence given, whose first release is to come.
 struct Offer {
     info: Vec<u8>,
+    given: Instant,
 }
 
 /// What an offer became by its first authentic release: one offer, one context.
@@ -58,6 +62,8 @@ struct Context {
     encapsulated: [u8; 32],
     hpke: AeadCtxR<Aead, Kdf, Kem>,
     accepted: Accepted,
+    /// The evidence.
+    given: Instant,
 }
 
 impl ReleaseReceiver {
@@ -112,6 +118,7 @@ impl ReleaseReceiver {
             &mut self.offers,
             Offer {
                 info: info(&evidence.hash(), challenge.as_bytes(), application),
+                given: Instant::now(),
             },
         );
         Ok(evidence)
@@ -128,7 +135,7 @@ impl ReleaseReceiver {
         }
         let owner = self.owner.ok_or(ReleaseError::Unauthentic)?;
         for (place, offer) in self.offers.iter().enumerate().rev() {
-            let mut context = Context::set_up(&self.key, &owner, &release.encapsulated, &offer.info)?;
+            let mut context = Context::set_up(&self.key, &owner, &release.encapsulated, offer)?;
             match context.open(release) {
                 Ok(payload) => {
                     self.offers.remove(place);
@@ -141,6 +148,12 @@ impl ReleaseReceiver {
         }
         Err(ReleaseError::Unauthentic)
     }
+
+    /// When the evidence was given to which these releases are the answer.
+    pub fn attested_at(&self, encapsulated: &[u8; 32]) -> Option<Instant> {
+        let context = self.contexts.iter().find(|known| known.encapsulated == *encapsulated);
+        context.map(|context| context.given)
+    }
 }
 
 impl Context {
@@ -148,17 +161,18 @@ impl Context {
         key: &EngineKey,
         owner: &OwnerPublicKey,
         encapsulated: &[u8; 32],
-        info: &[u8],
+        offer: &Offer,
     ) -> Result<Self, ReleaseError> {
         let bad = |_| ReleaseError::BadPublicKey;
         let mode = OpModeR::Auth(owner::Public::from_bytes(owner.as_bytes()).map_err(bad)?);
         let enc = <Kem as hpke::Kem>::EncappedKey::from_bytes(encapsulated).map_err(bad)?;
         let private = key.0.private().map_err(bad)?;
-        let hpke = hpke::setup_receiver(&mode, &private, &enc, info).map_err(|_| ReleaseError::Unauthentic)?;
+        let hpke = hpke::setup_receiver(&mode, &private, &enc, &offer.info).map_err(|_| ReleaseError::Unauthentic)?;
         Ok(Self {
             encapsulated: *encapsulated,
             hpke,
             accepted: Accepted::default(),
+            given: offer.given,
         })
     }
 

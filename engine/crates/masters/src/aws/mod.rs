@@ -27,6 +27,16 @@ use crate::{
     secret_text::{STANDARD, SecretText},
 };
 use credentials::Profile;
+use zeroize::Zeroizing;
+
+/// The secret parts of the credentials that a key is asked with.
+pub(crate) fn secrets(uri: &AwsKmsUri) -> Vec<Zeroizing<String>> {
+    let found = Profile::locate(uri.profile.as_deref()).and_then(|profile| profile.credentials());
+    found.map_or_else(
+        |_| Vec::new(),
+        |found| std::iter::once(found.secret).chain(found.token).collect(),
+    )
+}
 
 /// A key of the AWS KMS.
 pub(crate) struct AwsKms {
@@ -118,7 +128,8 @@ impl AwsKms {
         });
         let endpoints = vec![endpoint];
         let reached = Reached {
-            http: Http::new(&endpoints, self.uri.ca.as_deref()).map_err(|reason| self.settings(reason))?,
+            http: Http::new(&endpoints, &self.uri.plain_http, self.uri.ca.as_deref())
+                .map_err(|reason| self.settings(reason))?,
             servers: Servers::new(self.of.clone(), endpoints, self.uri.limits.timeout),
             region,
         };

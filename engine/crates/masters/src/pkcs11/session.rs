@@ -110,25 +110,34 @@ impl Slot {
     }
 
     fn pin(&self) -> Result<Zeroizing<String>, String> {
-        let pin = match &self.pin {
-            Pin::Env(name) => Zeroizing::new(std::env::var(name).map_err(|_| format!("{name}, its PIN, is not set"))?),
-            Pin::File(path) => {
-                let failed = |error: std::io::Error| format!("its PIN file {}: {error}", path.display());
-                let mut line = Zeroizing::new(String::with_capacity(128));
-                let file = fs::File::open(path).map_err(failed)?;
-                BufReader::new(file.take(MAX_PIN))
-                    .read_line(&mut line)
-                    .map_err(failed)?;
-                let end = line.trim_end_matches(['\r', '\n']).len();
-                line.truncate(end);
-                line
-            }
-        };
-        if pin.is_empty() {
-            return Err("its PIN is empty".to_owned());
-        }
-        Ok(pin)
+        pin_of(&self.pin)
     }
+}
+
+/// The PIN of a key's token, from where its URI says.
+pub(crate) fn pin(uri: &Pkcs11Uri) -> Result<Zeroizing<String>, String> {
+    pin_of(&uri.pin)
+}
+
+fn pin_of(source: &Pin) -> Result<Zeroizing<String>, String> {
+    let pin = match source {
+        Pin::Env(name) => Zeroizing::new(std::env::var(name).map_err(|_| format!("{name}, its PIN, is not set"))?),
+        Pin::File(path) => {
+            let failed = |error: std::io::Error| format!("its PIN file {}: {error}", path.display());
+            let mut line = Zeroizing::new(String::with_capacity(128));
+            let file = fs::File::open(path).map_err(failed)?;
+            BufReader::new(file.take(MAX_PIN))
+                .read_line(&mut line)
+                .map_err(failed)?;
+            let end = line.trim_end_matches(['\r', '\n']).len();
+            line.truncate(end);
+            line
+        }
+    };
+    if pin.is_empty() {
+        return Err("its PIN is empty".to_owned());
+    }
+    Ok(pin)
 }
 
 /// A module is loaded and initialised once in a process, whatever many masters are in its tokens.

@@ -1,5 +1,5 @@
-//! MIN and MAX. Buffer: `[min]` or `[max]`. NaN is larger than every number and −0.0 equals 0.0; of equals the first
-//! stays. Strings and binaries compare by bytes.
+//! MIN and MAX. Buffer: `[min]` or `[max]`. NaN is larger than every number, and there is one. −0.0 equals 0.0; of the two it is −0.0 that
+//! is the least and 0.0 that is the largest, or the result would depend on which came first. Strings and binaries compare by bytes.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -21,6 +21,16 @@ use super::state::{GroupState, column, each, fold, live};
 /// Spark's order of values of one type.
 pub(super) trait SparkOrder: Copy {
     fn order(self, other: Self) -> Ordering;
+
+    /// Of two equal values, whichever came first, the same one.
+    fn of_equals(self, _other: Self, _largest: bool) -> Self {
+        self
+    }
+
+    /// One value for all that have no bits of their own.
+    fn canonical(self) -> Self {
+        self
+    }
 }
 
 macro_rules! natural_order {
@@ -34,6 +44,14 @@ macro_rules! float_order {
     ($($native:ty),*) => { $(impl SparkOrder for $native {
         fn order(self, other: Self) -> Ordering {
             self.partial_cmp(&other).unwrap_or_else(|| self.is_nan().cmp(&other.is_nan()))
+        }
+
+        fn of_equals(self, other: Self, largest: bool) -> Self {
+            if self.is_sign_negative() == largest { other.canonical() } else { self.canonical() }
+        }
+
+        fn canonical(self) -> Self {
+            if self.is_nan() { Self::NAN } else { self }
         }
     })* };
 }
@@ -101,9 +119,14 @@ where
         let values = column(values, 0, &self.stored)?;
         let wanted = self.wanted;
         fold::<T, _>(&values, groups, filter, &mut self.values, |best, value| {
-            if best.is_none_or(|best| value.order(best) == wanted) {
-                *best = Some(value);
-            }
+            *best = Some(match *best {
+                Some(held) => match value.order(held) {
+                    Ordering::Equal => held.of_equals(value, wanted == Ordering::Greater),
+                    order if order == wanted => value.canonical(),
+                    _ => held,
+                },
+                None => value.canonical(),
+            });
             Ok(())
         })
     }
@@ -217,5 +240,19 @@ mod tests {
         assert_eq!(f64::NAN.order(-f64::NAN), Ordering::Equal);
         assert_eq!((-0.0f64).order(0.0), Ordering::Equal);
         assert_eq!(1.0f32.order(f32::NAN), Ordering::Less);
+    }
+
+    #[test]
+    fn of_equal_values_the_same_one_is_taken_in_any_order() {
+        let odd = f64::from_bits(0xfff8_0000_0000_0001);
+        for (largest, zero) in [(true, 0.0f64), (false, -0.0)] {
+            for values in [vec![0.0, -0.0], vec![-0.0, 0.0], vec![-0.0, 0.0, -0.0]] {
+                let taken = values
+                    .into_iter()
+                    .reduce(|held: f64, value| held.of_equals(value, largest));
+                assert_eq!(taken.unwrap().to_bits(), zero.to_bits());
+            }
+        }
+        assert_eq!(odd.canonical().to_bits(), f64::NAN.to_bits());
     }
 }

@@ -24,13 +24,22 @@ use super::{
     sum::{SumDouble, SumLong, SumTracked, Tracked},
 };
 
+/// What an aggregate's result depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependsOn {
+    /// The rows of a group, in whatever order they come and however partial results were made of them.
+    Rows,
+    /// Their order as well.
+    Order,
+}
+
 /// What is computed: Spark's function over these types.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     name: String,
     kind: Kind,
     eval: EvalMode,
-    /// Types of the buffer, in order.
+    /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of the rows in Spark's types.
     pub(super) buffer: Vec<DataType>,
     /// Type of the result.
     pub(super) result: DataType,
@@ -41,9 +50,9 @@ enum Kind {
     Count,
     SumLong,
     SumDouble,
-    SumTracked,
+    SumTracked { wide: bool },
     AverageDouble,
-    AverageDecimal,
+    AverageDecimal { sum: (u8, i8), wide: bool },
     Extreme { largest: bool },
     FirstLast { last: bool, ignore_nulls: bool },
     Moments { sample: bool, deviation: bool },
@@ -65,6 +74,15 @@ impl Function {
                 scale.saturating_add(more_scale).min(38),
             )
         };
+        // With ten digits more than its values have, a sum of fewer than 10^10 rows fits whatever their order; with fewer more, one on the
+        // way may not, and is kept and sent as a wider number.
+        let sum_of_decimals = |precision: u8, scale: i8| {
+            let (sum, scale) = bounded(precision, scale, 10, 0);
+            match sum.saturating_sub(precision) {
+                10.. => (Decimal128(sum, scale), false),
+                _ => (Binary, true),
+            }
+        };
         let of = |kind, buffer: Vec<DataType>, result: DataType| {
             Ok(Self {
                 name: name.to_owned(),
@@ -77,24 +95,28 @@ impl Function {
         match name {
             "count" => of(Kind::Count, vec![Int64], Int64),
             "sum" => match one()? {
-                t if integral(t) && eval == EvalMode::Try => of(Kind::SumTracked, vec![Int64, Boolean], Int64),
+                t if integral(t) && eval == EvalMode::Try => {
+                    of(Kind::SumTracked { wide: true }, vec![Binary, Boolean], Int64)
+                }
                 t if integral(t) => of(Kind::SumLong, vec![Int64], Int64),
-                Float32 | Float64 => of(Kind::SumDouble, vec![Float64], Float64),
+                Float32 | Float64 => of(Kind::SumDouble, vec![Binary], Float64),
                 Decimal128(p, s) => {
+                    let (buffer, wide) = sum_of_decimals(*p, *s);
                     let (p, s) = bounded(*p, *s, 10, 0);
-                    of(Kind::SumTracked, vec![Decimal128(p, s), Boolean], Decimal128(p, s))
+                    of(Kind::SumTracked { wide }, vec![buffer, Boolean], Decimal128(p, s))
                 }
                 other => Err(format!("no sum of {other}")),
             },
             "avg" | "average" => match one()? {
                 t if integral(t) || matches!(t, Float32 | Float64) => {
-                    of(Kind::AverageDouble, vec![Float64, Int64], Float64)
+                    of(Kind::AverageDouble, vec![Binary, Int64], Float64)
                 }
                 Decimal128(p, s) => {
                     let (sum, result) = (bounded(*p, *s, 10, 0), bounded(*p, *s, 4, 4));
+                    let (buffer, wide) = sum_of_decimals(*p, *s);
                     of(
-                        Kind::AverageDecimal,
-                        vec![Decimal128(sum.0, sum.1), Int64],
+                        Kind::AverageDecimal { sum, wide },
+                        vec![buffer, Int64],
                         Decimal128(result.0, result.1),
                     )
                 }
@@ -136,11 +158,27 @@ impl Function {
                 let (sample, deviation) = (name.ends_with("samp"), name.starts_with("stddev"));
                 of(
                     Kind::Moments { sample, deviation },
-                    vec![Float64, Float64, Float64],
+                    vec![Float64, Binary, Binary],
                     Float64,
                 )
             }
             _ => Err("is not known to this engine".to_owned()),
+        }
+    }
+
+    /// What the result depends on. Every function is here: what is not known to be of its rows alone must be said to be of their order.
+    pub(super) fn depends_on(&self) -> DependsOn {
+        match &self.kind {
+            Kind::Count | Kind::Extreme { .. } => DependsOn::Rows,
+            // Wraps, or ends the query: there are no two results.
+            Kind::SumLong => DependsOn::Rows,
+            // Exact until the one rounding of the result.
+            Kind::SumDouble | Kind::AverageDouble | Kind::Moments { .. } => DependsOn::Rows,
+            // Whether it fits is asked of the result only.
+            Kind::SumTracked { .. } | Kind::AverageDecimal { .. } => DependsOn::Rows,
+            // A sum modulo 2^64, and a set of rows.
+            Kind::AsheSum => DependsOn::Rows,
+            Kind::FirstLast { .. } => DependsOn::Order,
         }
     }
 
@@ -153,19 +191,18 @@ impl Function {
             Kind::Count => Box::new(Count::default()),
             Kind::SumLong => Box::new(SumLong::new(self.eval)),
             Kind::SumDouble => Box::new(SumDouble::default()),
-            Kind::SumTracked => {
-                let kind = match decimal(self.buffer.first()) {
+            Kind::SumTracked { wide } => {
+                let kind = match decimal(Some(&self.result)) {
                     Some((precision, scale)) => Tracked::Decimal(precision, scale),
                     None => Tracked::Long,
                 };
-                Box::new(SumTracked::new(kind, self.eval))
+                Box::new(SumTracked::new(kind, *wide, self.eval))
             }
             Kind::AverageDouble => Box::new(AverageDouble::default()),
-            Kind::AverageDecimal => {
-                let (sum, result) = decimal(self.buffer.first())
-                    .zip(decimal(Some(&self.result)))
-                    .ok_or_else(|| internal_datafusion_err!("an average of decimals has no decimal buffer"))?;
-                Box::new(AverageDecimal::new(sum, result, self.eval))
+            Kind::AverageDecimal { sum, wide } => {
+                let result = decimal(Some(&self.result))
+                    .ok_or_else(|| internal_datafusion_err!("an average of decimals is no decimal"))?;
+                Box::new(AverageDecimal::new(*sum, *wide, result, self.eval))
             }
             Kind::Extreme { largest } => extreme::state(&self.result, *largest)
                 .ok_or_else(|| internal_datafusion_err!("no order of {}", self.result))?,

@@ -10,6 +10,7 @@
 mod ashe;
 mod average;
 mod count;
+mod exact;
 mod extreme;
 mod first_last;
 mod function;
@@ -17,6 +18,7 @@ mod moments;
 mod state;
 mod sum;
 mod unpack;
+mod whole;
 
 use std::sync::Arc;
 
@@ -41,6 +43,7 @@ use crate::{
     Unsupported,
     build::{Expressions, mode_of},
 };
+pub use function::DependsOn;
 use function::{Call, Function, Udaf};
 use unpack::BufferColumn;
 
@@ -141,6 +144,19 @@ pub(crate) fn plan(
     }
     let unpacked = unpack(&operator, groups, &calls).map_err(operators)?;
     Ok(vec![unpacked, operator])
+}
+
+/// What the result of a call depends on; none if there is no such function.
+pub fn depends_on(call: &AggCall) -> Option<DependsOn> {
+    let inputs = call
+        .input_types
+        .iter()
+        .map(types::to_arrow)
+        .collect::<Result<Vec<_>, _>>()
+        .ok()?;
+    let eval = EvalMode::try_from(call.eval).ok()?;
+    let function = Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).ok()?;
+    Some(function.depends_on())
 }
 
 /// One row without columns, whatever comes in: the rows are counted and the count is dropped.

@@ -1,7 +1,7 @@
 //! The one trait behind every aggregate function, and the loops they share.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray},
+    array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray},
     buffer::NullBuffer,
     compute::cast,
     datatypes::{ArrowPrimitiveType, DataType},
@@ -12,8 +12,9 @@ use datafusion_expr::EmitTo;
 
 /// Accumulated values of one aggregate function, one for each group.
 ///
-/// The buffers that [`Self::buffers`] returns and [`Self::merge`] takes are Spark's `aggBufferAttributes`, in order
-/// and type: they cross exchanges, and a plan may mix engines' partial results freely.
+/// The buffers that [`Self::buffers`] returns and [`Self::merge`] takes are Spark's `aggBufferAttributes`, in order, and in type but
+/// where a number of Spark's type would depend on the order of the rows: those are BINARY. They cross exchanges, and a plan may mix
+/// engines' partial results freely. The same rows, in whatever order and however they were grouped into buffers, give the same result.
 pub(super) trait GroupState: Send + Sync {
     /// Makes room for so many groups; new ones hold the function's initial value.
     fn resize(&mut self, groups: usize);
@@ -81,6 +82,12 @@ pub(super) fn column(columns: &[ArrayRef], index: usize, to: &DataType) -> Resul
     } else {
         Ok(cast(column, to)?)
     }
+}
+
+/// The column at `index`, which must be BINARY.
+pub(super) fn binary(columns: &[ArrayRef], index: usize) -> Result<&BinaryArray> {
+    let column = columns.get(index).and_then(|column| column.as_binary_opt::<i32>());
+    column.ok_or_else(|| internal_datafusion_err!("an aggregate's buffer is not BINARY"))
 }
 
 /// Spark's ARITHMETIC_OVERFLOW.

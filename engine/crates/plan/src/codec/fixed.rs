@@ -13,7 +13,7 @@
 //! ```
 //! Offsets from the least value are frame of reference (Goldstein, Ramakrishnan, Shaft, "Compressing Relations and Indexes",
 //! ICDE 1998), here in whole bytes; steps are for ascending values, as keys of a table in their order. What lies under a
-//! NULL travels as it is.
+//! NULL travels as it is. Where nothing is packed, a validity bitmap is always there and numbers are the type's own.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use arrow::{
     datatypes::{ArrowNativeType, DataType, ToByteSlice},
 };
 
-use super::CodecError;
+use super::{CodecError, Packing};
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
@@ -89,14 +89,19 @@ impl Number for i128 {
 }
 
 /// Appends a column that comes in parts, all of one type.
-pub(super) fn write_column(parts: &[&dyn Array], out: &mut Vec<u8>, text: &mut Vec<u8>) -> Result<(), CodecError> {
+pub(super) fn write_column(
+    parts: &[&dyn Array],
+    packing: Packing,
+    out: &mut Vec<u8>,
+    text: &mut Vec<u8>,
+) -> Result<(), CodecError> {
     let Some(data_type) = parts.first().map(|part| part.data_type()) else {
         return Ok(());
     };
     if data_type == &DataType::Null {
         return Ok(());
     }
-    write_validity(parts, out);
+    write_validity(parts, packing, out);
     match data_type {
         DataType::Boolean => {
             let bits = parts.iter().map(|part| part.as_boolean().values().clone());
@@ -104,26 +109,36 @@ pub(super) fn write_column(parts: &[&dyn Array], out: &mut Vec<u8>, text: &mut V
         }
         DataType::Utf8 => {
             let parts = parts.iter().map(|part| part.as_string::<i32>());
-            write_texts(parts.map(|part| (part.offsets(), part.value_data())), out, text)?;
+            write_texts(
+                parts.map(|part| (part.offsets(), part.value_data())),
+                packing,
+                out,
+                text,
+            )?;
         }
         DataType::Binary => {
             let parts = parts.iter().map(|part| part.as_binary::<i32>());
-            write_texts(parts.map(|part| (part.offsets(), part.value_data())), out, text)?;
+            write_texts(
+                parts.map(|part| (part.offsets(), part.value_data())),
+                packing,
+                out,
+                text,
+            )?;
         }
         other => match other.primitive_width() {
-            Some(1) => write_primitives::<i8>(parts, out),
-            Some(2) => write_primitives::<i16>(parts, out),
-            Some(4) => write_primitives::<i32>(parts, out),
-            Some(8) => write_primitives::<i64>(parts, out),
-            Some(16) => write_primitives::<i128>(parts, out),
+            Some(1) => write_primitives::<i8>(parts, packing, out),
+            Some(2) => write_primitives::<i16>(parts, packing, out),
+            Some(4) => write_primitives::<i32>(parts, packing, out),
+            Some(8) => write_primitives::<i64>(parts, packing, out),
+            Some(16) => write_primitives::<i128>(parts, packing, out),
             _ => return Err(CodecError::Layout("column type")),
         },
     }
     Ok(())
 }
 
-fn write_validity(parts: &[&dyn Array], out: &mut Vec<u8>) {
-    if parts.iter().all(|part| part.null_count() == 0) {
+fn write_validity(parts: &[&dyn Array], packing: Packing, out: &mut Vec<u8>) {
+    if packing == Packing::Tight && parts.iter().all(|part| part.null_count() == 0) {
         out.push(ABSENT);
         return;
     }
@@ -146,6 +161,7 @@ fn write_bits(parts: impl Iterator<Item = BooleanBuffer>, out: &mut Vec<u8>) {
 
 fn write_texts<'a>(
     parts: impl Iterator<Item = (&'a OffsetBuffer<i32>, &'a [u8])>,
+    packing: Packing,
     out: &mut Vec<u8>,
     text: &mut Vec<u8>,
 ) -> Result<(), CodecError> {
@@ -162,11 +178,11 @@ fn write_texts<'a>(
         );
     }
     out.extend_from_slice(&super::length(text.len() - before)?.to_le_bytes());
-    write_numbers(&[lengths.as_slice()], out);
+    write_numbers(&[lengths.as_slice()], packing, out);
     Ok(())
 }
 
-fn write_primitives<T: Number>(parts: &[&dyn Array], out: &mut Vec<u8>) {
+fn write_primitives<T: Number>(parts: &[&dyn Array], packing: Packing, out: &mut Vec<u8>) {
     let data: Vec<ArrayData> = parts.iter().map(|part| part.to_data()).collect();
     let values: Vec<&[T]> = data
         .iter()
@@ -175,7 +191,7 @@ fn write_primitives<T: Number>(parts: &[&dyn Array], out: &mut Vec<u8>) {
             values.get(..data.len()).unwrap_or(values)
         })
         .collect();
-    write_numbers(&values, out);
+    write_numbers(&values, packing, out);
 }
 
 /// What the values of a column have in common.
@@ -225,8 +241,12 @@ fn greatest_step<T: Number>(first: i64, parts: &[&[T]]) -> Option<u64> {
     Some(step)
 }
 
-fn write_numbers<T: Number>(parts: &[&[T]], out: &mut Vec<u8>) {
-    let Some(range) = Range::of(parts) else {
+fn write_numbers<T: Number>(parts: &[&[T]], packing: Packing, out: &mut Vec<u8>) {
+    let range = match packing {
+        Packing::Tight => Range::of(parts),
+        Packing::None => None,
+    };
+    let Some(range) = range else {
         return write_whole(parts, out);
     };
     let bytes = bytes_for(range.span);

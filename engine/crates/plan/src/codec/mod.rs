@@ -9,6 +9,9 @@
 //! column, as one LZ4 block where that pays. Numbers are not given to LZ4: what it finds in them is mostly the
 //! high bytes that narrowing has left out already, at a small part of the cost.
 //!
+//! Where the host may have chosen some of the bytes nothing is packed ([`Packing::None`]): the same layout, in which a payload's length
+//! follows from its number of rows and the lengths of its texts alone.
+//!
 //! All lengths follow from the header, and are checked before memory is taken. Dictionaries and views never occur: what
 //! crosses a fragment's edge has the IR's types.
 
@@ -63,13 +66,34 @@ pub enum CodecError {
     Arrow(#[from] ArrowError),
 }
 
+/// What may show in a payload's length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// How well its values pack: texts that repeat, numbers that lie close together, columns without NULLs.
+    #[default]
+    Tight,
+    /// Nothing of its values but the sum of its texts' lengths. For rows that hold, or were picked by, what the host chose: it could plant
+    /// guesses, and read from lengths whether they go together with what is secret (as CRIME did).
+    None,
+}
+
 /// Encodes batches; keeps its buffers between calls.
 #[derive(Default)]
 pub struct Encoder {
     text: Vec<u8>,
+    packing: Packing,
 }
 
 impl Encoder {
+    /// Packs so.
+    #[must_use]
+    pub fn new(packing: Packing) -> Self {
+        Self {
+            text: Vec::new(),
+            packing,
+        }
+    }
+
     /// Appends one payload to `out`, with the rows of all batches, which have one schema.
     pub fn encode(&mut self, batches: &[RecordBatch], out: &mut Vec<u8>) -> Result<(), CodecError> {
         let plain = without_dictionaries(batches)?;
@@ -88,7 +112,7 @@ impl Encoder {
                 .iter()
                 .filter_map(|batch| batch.columns().get(column).map(AsRef::as_ref))
                 .collect();
-            write_column(&parts, out, &mut self.text)?;
+            write_column(&parts, self.packing, out, &mut self.text)?;
         }
         let fixed = length(out.len() - start - HEADER)?;
         let text = length(self.text.len())?;
@@ -110,7 +134,7 @@ impl Encoder {
     }
 
     fn append_text(&self, out: &mut Vec<u8>) -> u8 {
-        if self.text.len() >= PACK_FROM {
+        if self.packing == Packing::Tight && self.text.len() >= PACK_FROM {
             let at = out.len();
             out.resize(at + lz4_flex::block::get_maximum_output_size(self.text.len()), 0);
             let packed = out

@@ -25,7 +25,7 @@ pub(super) struct OpenedFiles {
     pub(super) files: Vec<PartitionedFile>,
     /// Whether the keys of all columns of all files are held.
     pub(super) all_keys: bool,
-    /// Whether columns of some file may lie unencrypted.
+    /// Whether columns of some file may lie unencrypted: their chunks are pinned whole, and so read whole, without page indexes.
     pub(super) clear: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
     let mut opened = OpenedFiles {
         files: Vec::with_capacity(task.slices.len()),
         all_keys: true,
-        clear: task.slices.iter().any(|slice| slice.clear),
+        clear: task.slices.iter().any(|slice| slice.clear || slice.plain),
     };
     for slice in &task.slices {
         let path = location(&slice.path)?;
@@ -72,10 +72,7 @@ fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFil
 
 /// What the bytes of a file are, by its slice.
 fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
-    if slice.plain {
-        return Ok(Kind::Plain);
-    }
-    if !slice.clear {
+    if !slice.clear && !slice.plain {
         return Ok(Kind::Sealed);
     }
     let groups = row_groups(slice, metadata)?;
@@ -102,7 +99,10 @@ fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
         }
     }
     chunks.sort_by_key(|chunk| chunk.range.start);
-    Ok(Kind::Stored(chunks.into()))
+    Ok(match slice.plain {
+        true => Kind::Plain(chunks.into()),
+        false => Kind::Stored(chunks.into()),
+    })
 }
 
 pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {

@@ -153,10 +153,25 @@ async fn open(
 /// A file whose pages do not open, or do not hold what they must, is to be told from an operator that failed. What is
 /// pushed into the reader cannot fail, so nothing else comes in these kinds.
 fn of_file(error: DataFusionError) -> DataFusionError {
+    if is_changed(&error) {
+        return external(coffer_table::Error::PlainChanged);
+    }
     match error.find_root() {
         DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => external(Unread(error.strip_backtrace())),
         _ => error,
     }
+}
+
+/// Whether an unverified input was found to be another than when the query first read it: of that one can be told more than of damage.
+fn is_changed(error: &DataFusionError) -> bool {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = at {
+        if let Some(coffer_table::Error::PlainChanged) = error.downcast_ref() {
+            return true;
+        }
+        at = error.source();
+    }
+    false
 }
 
 /// Why a file could not be read to its end.

@@ -1,8 +1,9 @@
 //! Bytes of sealed files, under metadata that was opened before.
 
 use std::{
-    fmt,
+    fmt, io,
     ops::Range,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use coffer_table::{Digest, lengths};
-use datafusion_common::{Result, exec_err, internal_datafusion_err};
+use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -40,8 +41,8 @@ pub(super) struct SealedFile {
 pub(super) enum Kind {
     /// Encrypted modules.
     Sealed,
-    /// An unverified input, nothing of which is encrypted.
-    Plain,
+    /// An unverified input, nothing of which is encrypted: these column chunks, in order, as the query first read them.
+    Plain(Arc<[Chunk]>),
     /// Of a table with stored columns: these column chunks, in order.
     Stored(Arc<[Chunk]>),
 }
@@ -60,7 +61,7 @@ impl SealedFile {
     fn check_pages(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
         match &self.kind {
             Kind::Stored(chunks) => check_stored(chunks, range, bytes),
-            Kind::Plain => lengths::check_pages(bytes),
+            Kind::Plain(chunks) => check_plain(chunks, range, bytes),
             Kind::Sealed if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
             Kind::Sealed => lengths::check_modules(bytes),
         }
@@ -72,8 +73,9 @@ impl SealedFile {
         match &self.kind {
             // Nobody asks for them: what lies unencrypted there has no digest.
             Kind::Stored(_) => return Err(refused(coffer_table::Error::ChunkDigest)),
+            Kind::Plain(_) => return Err(refused(coffer_table::Error::PlainChanged)),
             Kind::Sealed if !coffer_sealing::UNSEALED => return lengths::check_modules(bytes).map_err(refused),
-            Kind::Sealed | Kind::Plain => {}
+            Kind::Sealed => {}
         }
         for chunk in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
             let (offset, length) = (chunk.column_index_offset(), chunk.column_index_length());
@@ -89,12 +91,32 @@ impl SealedFile {
     }
 }
 
-/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
-fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+/// The chunk that has all of a range.
+fn chunk_of<'a>(chunks: &'a [Chunk], range: &Range<u64>) -> Option<&'a Chunk> {
     let after = chunks.partition_point(|chunk| chunk.range.start <= range.start);
     let chunk = after.checked_sub(1).and_then(|at| chunks.get(at));
-    let chunk = chunk.filter(|chunk| range.end <= chunk.range.end);
-    match chunk {
+    chunk.filter(|chunk| range.end <= chunk.range.end)
+}
+
+/// A column chunk of an unverified input is read whole, and is the pinned one. Several may lie at the same place, if its writer likes.
+fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+    let first = chunks.partition_point(|chunk| chunk.range.start < range.start);
+    let here = chunks
+        .iter()
+        .skip(first)
+        .take_while(|chunk| chunk.range.start == range.start);
+    let mut pinned = here
+        .filter(|chunk| chunk.range == *range)
+        .filter_map(|chunk| chunk.digest);
+    match pinned.next() {
+        Some(digest) => lengths::check_plain_chunk(bytes, &digest),
+        None => Err(coffer_table::Error::PlainChanged),
+    }
+}
+
+/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
+fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+    match chunk_of(chunks, range) {
         Some(Chunk { sealed: true, .. }) => lengths::check_modules(bytes),
         Some(Chunk {
             range: whole,
@@ -227,14 +249,16 @@ impl AsyncFileReader for SealedReader {
             for range in &ranges {
                 self.note(range);
             }
-            let read = self
-                .store
-                .get_ranges(&self.file.path, &ranges)
-                .await
-                .map_err(|error| ParquetError::External(Box::new(error)))?;
+            let read = match self.store.get_ranges(&self.file.path, &ranges).await {
+                Ok(read) => read,
+                Err(error) => {
+                    let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+                    return Err(refused(unread(self.store.as_ref(), &self.file.path, end, error).await));
+                }
+            };
             for (bytes, range) in read.iter().zip(&ranges) {
                 if length(bytes) != range.end - range.start {
-                    return Err(ParquetError::EOF("storage gave fewer bytes than a page has".to_owned()));
+                    return Err(refused(short(&self.file.path, range.end, bytes)));
                 }
                 self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
                 self.file.check_pages(range, bytes)?;
@@ -261,12 +285,65 @@ pub(super) async fn read_range(
     bytes_read: &AtomicU64,
 ) -> Result<Bytes> {
     let wanted = range.end.saturating_sub(range.start);
-    let bytes = store.get_range(path, range).await.map_err(external)?;
+    let end = range.end;
+    let bytes = match store.get_range(path, range).await {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(external(unread(store, path, end, error).await)),
+    };
     bytes_read.fetch_add(length(&bytes), Ordering::Relaxed);
     if length(&bytes) != wanted {
-        return exec_err!("storage gave {} bytes for {wanted}", bytes.len());
+        return Err(external(short(path, end, &bytes)));
     }
     Ok(bytes)
+}
+
+/// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no check of ours.
+async fn unread(store: &dyn ObjectStore, path: &Path, end: u64, error: object_store::Error) -> coffer_table::Error {
+    let missing = || coffer_table::Error::FileMissing(path.to_string());
+    if matches!(error, object_store::Error::NotFound { .. }) {
+        return missing();
+    }
+    match store.head(path).await {
+        Ok(found) if found.size < end => coffer_table::Error::FileShort {
+            file: path.to_string(),
+            end,
+            got: found.size,
+        },
+        Err(object_store::Error::NotFound { .. }) => missing(),
+        _ => coffer_table::Error::Io {
+            doing: "read",
+            path: PathBuf::from(format!("/{path}")),
+            source: io_error(error),
+        },
+    }
+}
+
+/// The file system's own error, if one lies below.
+fn io_error(error: object_store::Error) -> io::Error {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(cause) = at {
+        if let Some(found) = cause.downcast_ref::<io::Error>() {
+            if let Some(code) = found.raw_os_error() {
+                return io::Error::from_raw_os_error(code);
+            }
+            if found
+                .get_ref()
+                .is_some_and(|inner| inner.is::<coffer_table::NotAFile>())
+            {
+                return io::Error::new(found.kind(), coffer_table::NotAFile);
+            }
+        }
+        at = cause.source();
+    }
+    io::Error::other(error)
+}
+
+fn short(path: &Path, end: u64, bytes: &Bytes) -> coffer_table::Error {
+    coffer_table::Error::FileShort {
+        file: path.to_string(),
+        end,
+        got: length(bytes),
+    }
 }
 
 fn length(bytes: &Bytes) -> u64 {

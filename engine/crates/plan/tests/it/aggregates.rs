@@ -28,6 +28,10 @@ fn double() -> DataType {
     data_type(TypeId::Double)
 }
 
+fn binary() -> DataType {
+    data_type(TypeId::Binary)
+}
+
 fn boolean() -> DataType {
     data_type(TypeId::Boolean)
 }
@@ -244,7 +248,7 @@ async fn sum_of_longs_wraps_or_fails_or_is_null() {
         class(&whole(&ansi, &s, b.clone()).await.unwrap_err()),
         "ARITHMETIC_OVERFLOW"
     );
-    let tried = function("sum", &[long()], &[long(), boolean()], long()).eval(EvalMode::Try);
+    let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
     assert_eq!(grouped(&tried, &s, b.clone()).await.unwrap(), ["1 ", "2 5", "3 "]);
     assert_eq!(whole(&tried, &s, b).await.unwrap(), [""]);
 }
@@ -269,7 +273,7 @@ async fn sum_of_decimals_overflows_to_null_or_fails() {
         vec![Some(1), Some(1), Some(2), Some(3), Some(2)],
         values,
     );
-    let sum = function("sum", &[decimal(38, 2)], &[decimal(38, 2), boolean()], decimal(38, 2));
+    let sum = function("sum", &[decimal(38, 2)], &[binary(), boolean()], decimal(38, 2));
     assert_eq!(grouped(&sum, &s, b.clone()).await.unwrap(), ["1 ", "2 2.45", "3 "]);
     let ansi = sum.eval(EvalMode::Ansi);
     assert_eq!(class(&grouped(&ansi, &s, b).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
@@ -292,7 +296,7 @@ async fn averages() {
         vec![Some(1), Some(1), Some(2), Some(2)],
         Arc::new(Float64Array::from(vec![Some(1.0), Some(2.0), None, None])),
     );
-    let avg = function("avg", &[double()], &[double(), long()], double());
+    let avg = function("avg", &[double()], &[binary(), long()], double());
     assert_eq!(grouped(&avg, &s, b.clone()).await.unwrap(), ["1 1.5", "2 "]);
     assert_eq!(whole(&avg, &s, b).await.unwrap(), ["1.5"]);
 
@@ -311,7 +315,7 @@ async fn averages() {
         vec![Some(1), Some(1)],
         decimals(vec![Some(most), Some(most)], 38, 0),
     );
-    let avg = function("avg", &[decimal(38, 0)], &[decimal(38, 0), long()], decimal(38, 4));
+    let avg = function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4));
     assert_eq!(whole(&avg, &s, b.clone()).await.unwrap(), [""]);
     assert_eq!(
         class(&whole(&avg.eval(EvalMode::Ansi), &s, b).await.unwrap_err()),
@@ -386,7 +390,7 @@ async fn moments_of_samples_and_populations() {
         None,
     ]));
     let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
-    let of = |name| function(name, &[double()], &[double(), double(), double()], double());
+    let of = |name| function(name, &[double()], &[double(), binary(), binary()], double());
     assert_eq!(
         grouped(&of("variance_samp"), &s, b.clone()).await.unwrap(),
         ["1 1.0", "2 ", "3 "]
@@ -403,6 +407,96 @@ async fn moments_of_samples_and_populations() {
         grouped(&of("stddev_pop"), &s, b).await.unwrap(),
         ["1 0.816496580927726", "2 0.0", "3 "]
     );
+}
+
+#[tokio::test]
+async fn results_do_not_depend_on_the_order_of_rows() {
+    let most = 10i128.pow(38) - 1;
+    let doubles: Vec<ArrayRef> = [
+        vec![1e16, 1.0, -1e16, 0.1, 1e300, -1e300, 3.0],
+        vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
+        vec![f64::MAX, f64::MAX, -f64::MAX, 1.0, 2.0, -f64::MAX, 5e-324],
+        vec![
+            0.0,
+            -0.0,
+            f64::NAN,
+            1.0,
+            f64::from_bits(0xfff8_0000_0000_0001),
+            -0.0,
+            0.0,
+        ],
+        vec![-0.0, 0.0, 0.0, -0.0, 0.0, 0.0, -0.0],
+    ]
+    .into_iter()
+    .map(|values| Arc::new(Float64Array::from(values)) as ArrayRef)
+    .collect();
+    let of_doubles = |name, buffer: &[DataType]| (function(name, &[double()], buffer, double()), doubles.clone());
+    let moments = [double(), binary(), binary()];
+    let overflow = |values: Vec<i128>| decimals(values.into_iter().map(Some).collect(), 38, 0);
+    let of_decimals = vec![
+        overflow(vec![most, most, -most, 5, -most, 1, 0]),
+        overflow(vec![most, 1, 0, 0, 0, 0, 0]),
+    ];
+    let of_longs: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN, 5, i64::MIN, 2, 0]));
+    let cases = [
+        of_doubles("sum", &[binary()]),
+        of_doubles("avg", &[binary(), long()]),
+        of_doubles("min", &[double()]),
+        of_doubles("max", &[double()]),
+        of_doubles("variance_samp", &moments),
+        of_doubles("variance_pop", &moments),
+        of_doubles("stddev_samp", &moments),
+        of_doubles("stddev_pop", &moments),
+        (
+            function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0)),
+            of_decimals.clone(),
+        ),
+        (
+            function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4)),
+            of_decimals,
+        ),
+        (
+            function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try),
+            vec![of_longs],
+        ),
+    ];
+    for (function, columns) in cases {
+        for values in columns {
+            let mut results = vec![];
+            for turn in 0..values.len() {
+                let turned: Vec<usize> = (0..values.len()).map(|row| (row + turn) % values.len()).collect();
+                for order in [turned.clone(), turned.into_iter().rev().collect()] {
+                    let order = arrow::array::UInt64Array::from_iter_values(order.iter().map(|row| *row as u64));
+                    let values = arrow::compute::take(&values, &order, None).unwrap();
+                    let (s, b) = rows(function.inputs[0], vec![Some(1); values.len()], values);
+                    let found = grouped(&function, &s, b.clone()).await.unwrap();
+                    assert_eq!(
+                        found[0].trim_start_matches("1 "),
+                        whole(&function, &s, b).await.unwrap()[0]
+                    );
+                    results.push(found);
+                }
+            }
+            results.dedup();
+            assert_eq!(results.len(), 1, "{}: {results:?}", function.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn sums_that_come_back_into_their_type_are_in_it() {
+    let most = 10i128.pow(38) - 1;
+    let values = decimals(vec![Some(most), Some(most), Some(-most), Some(3)], 38, 0);
+    let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
+    let sum = function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0));
+    assert_eq!(whole(&sum, &s, b).await.unwrap(), [""]);
+    let values = decimals(vec![Some(most), Some(most), Some(-most), Some(-3)], 38, 0);
+    let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
+    assert_eq!(whole(&sum, &s, b).await.unwrap(), [(most - 3).to_string()]);
+    let values = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN]));
+    let (s, b) = rows(long(), vec![Some(1); 3], values);
+    let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
+    assert_eq!(whole(&tried, &s, b).await.unwrap(), [(i64::MAX - 1).to_string()]);
 }
 
 #[tokio::test]
@@ -559,6 +653,54 @@ async fn groups_stay_whole_when_memory_is_short() {
         sums.iter()
             .all(|(k, _, e)| e == &format!("a string of row {k}") || e == &format!("a string of row {}", k + groups))
     );
+    assert!(
+        plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
+        "it did not spill"
+    );
+}
+
+/// Sums that two doubles do not hold go to disk and come back as they were.
+#[tokio::test]
+async fn sums_stay_exact_when_memory_is_short() {
+    let groups = 10_000i64;
+    let s = schema(&[("k", long()), ("v", double())]);
+    let value = |row: i64| [1e300, 0.1, 1e-300, -1e300][usize::try_from(row / groups).unwrap() % 4];
+    let batches: Vec<RecordBatch> = (0..40)
+        .map(|i| {
+            let rows = i * 1000..(i + 1) * 1000;
+            let keys = Int64Array::from_iter_values(rows.clone().map(|row| row % groups));
+            let values = Float64Array::from_iter_values(rows.map(value));
+            batch(&s, vec![Arc::new(keys), Arc::new(values)])
+        })
+        .collect();
+    let sum = function("sum", &[double()], &[binary()], double());
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![named("k", column(0))],
+        vec![sum.rows(AggMode::Complete, 1)],
+    );
+    let plan = plan(&fragment(root, s.clone()), 1).unwrap();
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_limit(2 << 20, 1.0)
+        .build_arc()
+        .unwrap();
+    let task = context_in(MemoryIo::default().input(1, vec![batches]), 1000, runtime);
+    let result = datafusion_physical_plan::common::collect(plan.execute(0, task).unwrap())
+        .await
+        .unwrap();
+    let sums: Vec<f64> = result
+        .iter()
+        .flat_map(|batch| {
+            batch
+                .column(1)
+                .as_primitive::<arrow::datatypes::Float64Type>()
+                .values()
+                .to_vec()
+        })
+        .collect();
+    assert_eq!(sums.len(), usize::try_from(groups).unwrap());
+    assert!(sums.iter().all(|sum| *sum == 0.1));
     assert!(
         plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
         "it did not spill"

@@ -11,7 +11,7 @@ use arrow::{
     datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
 };
 use bytes::Bytes;
-use coffer_plan::codec::{self, CodecError, Encoder, HEADER, MAX_BODY, encode_batch, pad};
+use coffer_plan::codec::{self, CodecError, Encoder, HEADER, MAX_BODY, Packing, encode_batch, pad};
 use proptest::prelude::*;
 
 /// A payload that has a batch.
@@ -221,6 +221,17 @@ fn rows_of_many_batches_are_one_payload() {
 }
 
 #[test]
+fn every_type_comes_back_without_packing() {
+    let batch = every_type();
+    let mut payload = vec![];
+    Encoder::new(Packing::None)
+        .encode(std::slice::from_ref(&batch), &mut payload)
+        .unwrap();
+    assert!(payload.len() > encode(&batch).len());
+    assert_eq!(decode_batch(&batch.schema(), Bytes::from(payload)).unwrap(), batch);
+}
+
+#[test]
 fn dictionaries_and_views_travel_as_plain_columns() {
     let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("a")].into_iter().collect();
     let views = StringViewArray::from(vec![Some("long enough to lie in a buffer"), None, Some("x")]);
@@ -423,6 +434,35 @@ proptest! {
         let batch = batch.slice(from, batch.num_rows() - from);
         let decoded = decode_batch(&batch.schema(), Bytes::from(encode(&batch))).unwrap();
         prop_assert_eq!(decoded, batch);
+    }
+
+    /// What the host may have chosen is not packed: a payload's length then tells of its rows and of the sum of its texts' lengths, and of no
+    /// value.
+    #[test]
+    fn lengths_of_what_is_not_packed_do_not_depend_on_values(rows in prop::collection::vec((any::<Option<i64>>(), any::<Option<bool>>(), any::<Option<i128>>(), "[ab]{0,9}"), 1..200)) {
+        let batch = |change: bool| {
+            let numbers = rows.iter().map(|r| if change { Some(7) } else { r.0 }).collect::<Int64Array>();
+            let bits = rows.iter().map(|r| if change { None } else { r.1 }).collect::<BooleanArray>();
+            let wide = rows.iter().map(|r| r.2.filter(|_| !change)).collect::<Decimal128Array>();
+            let texts = rows.iter().map(|r| if change { "c".repeat(r.3.len()) } else { r.3.clone() });
+            of(vec![
+                ("a", Arc::new(numbers)),
+                ("b", Arc::new(bits)),
+                ("c", Arc::new(wide)),
+                ("d", Arc::new(texts.map(Some).collect::<StringArray>())),
+            ])
+        };
+        let mut lengths = vec![];
+        for batch in [batch(false), batch(true)] {
+            let mut payload = vec![];
+            Encoder::new(Packing::None).encode(std::slice::from_ref(&batch), &mut payload).unwrap();
+            lengths.push(payload.len());
+            prop_assert_eq!(decode_batch(&batch.schema(), Bytes::from(payload)).unwrap(), batch);
+        }
+        let texts: usize = rows.iter().map(|r| r.3.len()).sum();
+        let bitmap = rows.len().div_ceil(8);
+        let fixed = (1 + bitmap + 1 + 8 * rows.len()) + (1 + 2 * bitmap) + (1 + bitmap + 1 + 16 * rows.len()) + (1 + bitmap + 4 + 1 + 4 * rows.len());
+        prop_assert_eq!(lengths, vec![HEADER + fixed + texts; 2]);
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn divides() -> Expr {
             args: vec![column(2), column(5)],
             r#type: Some(data_type(TypeId::Long)),
             mode: EvalMode::Ansi.into(),
-            time_zone: String::new(),
+            ..Call::default()
         })),
     };
     call("equal_to", vec![remainder, long(0)], TypeId::Boolean)

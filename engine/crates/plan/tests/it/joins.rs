@@ -51,6 +51,7 @@ fn with_mark(schema: &Schema) -> Schema {
         name: "exists".to_owned(),
         r#type: Some(data_type(TypeId::Boolean)),
         nullable: false,
+        ..Field::default()
     });
     Schema { fields }
 }

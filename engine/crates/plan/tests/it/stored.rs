@@ -10,7 +10,7 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, RecordBatch};
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Policy, Vault};
+use coffer_keys::{Home, KekSet, Keyring, Passphrase, Vault};
 use coffer_plan::{FooterCache, ScanFiles};
 use coffer_proto::{
     plan::{Schema, TypeId},
@@ -42,7 +42,7 @@ fn table() -> Table {
     let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
     let policy =
         "[tables.t.columns]\nkey = { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
-    let policy = Policy::parse(policy, &home.policy()).unwrap();
+    let policy = coffer_table::policy::replace(&home, vault.keyring(), policy).unwrap();
     let new = NewColumns {
         columns: parse_ddl("key BIGINT, amount INT, secret BIGINT").unwrap(),
         ..NewColumns::default()

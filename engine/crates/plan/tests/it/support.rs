@@ -40,6 +40,7 @@ pub(crate) fn schema(fields: &[(&str, DataType)]) -> Schema {
             name: (*name).to_owned(),
             r#type: Some(*data_type),
             nullable: true,
+            ..Field::default()
         })
         .collect();
     Schema { fields }
@@ -69,8 +70,7 @@ pub(crate) fn call(name: &str, args: Vec<Expr>, id: TypeId) -> Expr {
         name: name.to_owned(),
         args,
         r#type: Some(data_type(id)),
-        mode: 0,
-        time_zone: String::new(),
+        ..Call::default()
     };
     Expr {
         kind: Some(Kind::Call(call)),

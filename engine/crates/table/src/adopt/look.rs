@@ -18,18 +18,22 @@ use zeroize::Zeroizing;
 
 use super::AdoptError;
 use crate::{
-    Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, disk,
+    Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, char_varchar, disk,
     footer::{self, TAIL_LEN},
     lengths,
     plain::{self, MAX_FOOTER},
     pme::KekSource,
     read::read_range,
+    spelling,
     writer::{column_bytes, count, name_parts, row_groups},
 };
 
 /// A folder of files that other programs encrypted under the owner's masters, none of which is a table's yet.
 pub struct Adoption {
+    /// By the spelling that the owner wrote.
     pub(super) folder: PathBuf,
+    /// That mean it from now on.
+    pub(super) spellings: Vec<PathBuf>,
     pub(super) files: Vec<ForeignFile>,
     pub(super) columns: Vec<(String, SparkType, bool)>,
 }
@@ -52,11 +56,11 @@ impl Adoption {
     /// Opens the footers of all files of a folder. Each must be encrypted whole, its keys must open by the masters, and all must have the
     /// same columns. Pages are looked at when the table is made.
     pub fn look(folder: &Path, keys: &Arc<FileKeys>) -> Result<Self, Error> {
-        let folder = fs::canonicalize(folder).map_err(Error::io("open", folder))?;
         let mut found = Self {
             files: Vec::new(),
             columns: Vec::new(),
-            folder,
+            spellings: spelling::of_owner(folder)?,
+            folder: spelling::normal(folder)?,
         };
         if fs::read_dir(found.folder.join(MANIFEST_FOLDER)).is_ok_and(|mut own| own.next().is_some()) {
             return Err(AdoptError::Known.into());
@@ -74,6 +78,11 @@ impl Adoption {
             return Err(AdoptError::Empty.into());
         }
         Ok(found)
+    }
+
+    /// The paths that will mean the table, the one that was written first.
+    pub fn spellings(&self) -> &[PathBuf] {
+        &self.spellings
     }
 
     /// Of all files.
@@ -143,7 +152,8 @@ fn look(folder: &Path, name: &str, keys: &Arc<FileKeys>) -> Result<(ForeignFile,
         return Err(AdoptError::Plain(name.to_owned()).into());
     }
     let keys = keys_of(&metadata, opened, name)?;
-    let columns = plain::columns(&metadata, &path)?;
+    let mut columns = plain::columns(&metadata, &path)?;
+    char_varchar::declare(&mut columns, metadata.file_metadata().key_value_metadata());
     let found = ForeignFile {
         pin: FilePin {
             path: name.to_owned(),

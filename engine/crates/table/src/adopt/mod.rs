@@ -7,7 +7,7 @@
 mod error;
 mod look;
 
-use std::{fs, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use coffer_keys::{Home, KekSet, Policy, TablePolicy, Vault};
 
@@ -16,7 +16,8 @@ pub use look::Adoption;
 use look::{ForeignFile, in_file};
 
 use crate::{
-    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, is_absent, write::rules,
+    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, folder::Folder,
+    is_absent, spelling, write::rules,
 };
 
 const TEE: &str = "tee";
@@ -38,20 +39,27 @@ impl Adoption {
         table: &AdoptAs<'_>,
         mut step: impl FnMut(u64),
     ) -> Result<VerifiedManifest, Error> {
-        if !is_absent(home, vault.keyring(), policy, &self.folder)? {
-            return Err(AdoptError::Known.into());
+        for spelling in &self.spellings {
+            if !is_absent(home, vault.keyring(), policy, spelling)? {
+                return Err(AdoptError::Known.into());
+            }
         }
         let rules = rules(policy, table.name);
         // One with an id is another table, and said to be that when this one begins.
+        let mut spellings = self.spellings;
         if let Some(path) = rules.path()
             && rules.id().is_none()
-            && fs::canonicalize(path).ok().as_deref() != Some(&*self.folder)
         {
-            return Err(AdoptError::Path {
-                folder: self.folder,
-                wanted: path.to_owned(),
+            // The owner's own, as the command's argument is.
+            let by_policy = spelling::of_owner(path).unwrap_or_default();
+            if !by_policy.iter().any(|path| spellings.contains(path)) {
+                return Err(AdoptError::Path {
+                    folder: self.folder,
+                    wanted: path.to_owned(),
+                }
+                .into());
             }
-            .into());
+            spellings.extend(by_policy.into_iter().filter(|path| *path != self.folder));
         }
         for (name, _, _) in &self.columns {
             let wanted = rules.column(name).text();
@@ -65,7 +73,8 @@ impl Adoption {
             columns: self.columns,
             ..NewColumns::default()
         };
-        let write = TableWrite::adopt(home, vault, policy, (table.name, &master), &self.folder, columns)?;
+        let folder = (Folder::open(&self.folder)?, spellings);
+        let write = TableWrite::adopt(home, vault, policy, (table.name, &master), folder, columns)?;
         let pins = self
             .files
             .into_iter()

@@ -15,6 +15,7 @@ impl Error {
             Error::Io { .. } => "check that the path is there, its permissions and the free space",
             Error::FileMissing(_)
             | Error::FileSize { .. }
+            | Error::FileShort { .. }
             | Error::FooterLength { .. }
             | Error::FooterMagic
             | Error::FooterDigest
@@ -46,6 +47,9 @@ impl Error {
             }
             Error::LinkShape { .. } => "columns of a link have one type, domain and prefix; use another link",
             Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
+            Error::PlainChanged => {
+                "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good"
+            }
             Error::PlainColumns(_) | Error::PlainNanos(_) | Error::PlainFooter(_) => {
                 "rewrite the files with Spark, or seal them with coffer encrypt"
             }
@@ -59,6 +63,23 @@ impl Error {
             Error::VersionUnknown { .. } => "someone else published it, or the register was restored from an old copy",
             Error::ChainBroken { .. } => "an older manifest was altered or replaced",
             Error::Unfinished(_) => "coffer verify --clean removes what is left; then encrypt again",
+            Error::FolderChanged(_) => {
+                "nothing was written; look at who moves folders or links there, then run it again"
+            }
+            Error::PathNotRecorded { table, .. } => {
+                return Some(format!(
+                    "write the path as `coffer keys list` has it; if this one is yours and means the same table: coffer verify {table} --record-path PATH"
+                ));
+            }
+            Error::PathTaken { .. } => "a path means one table: record another, or use that table's name",
+            Error::PathTwice { .. } => "remove or correct one `path` in the policy",
+            Error::PathOrName { text, .. } => {
+                return Some(format!("write ./{text} for the folder, or use the tables' full paths"));
+            }
+            Error::PublicationUnknown { .. } => {
+                "look before anything is written again: coffer inspect shows the newest version; check the disk of the register"
+            }
+            Error::RegisterFormat(_) => "use a newer version of Coffer",
             Error::UnknownTable(_) => "coffer keys list shows the tables of this home",
             Error::ForeignTable { .. } => {
                 "use the home that encrypted it; if the folder was moved, set `path` of the table in the policy"
@@ -72,7 +93,9 @@ impl Error {
                 "choose another folder; if an encrypt was interrupted, coffer verify --clean clears it"
             }
             Error::RegisterAltered(_) | Error::RegisterContent(_) => "restore the register from a backup",
-            Error::VersionTaken(_) => "look at what put it there; coffer verify names it",
+            Error::VersionTaken(_) => {
+                "nothing was written; look at what put a manifest into the table's _coffer folder"
+            }
             Error::Conflict { .. } => "nothing was written; run it again",
             Error::RewrapRaced(_) => "run it again; nothing is lost",
             Error::MasterNeeded {

@@ -1,10 +1,13 @@
 //! What can go wrong with a sealed table, and whose doing it is.
 
+mod code;
 mod hint;
 
 use std::{io, path::PathBuf};
 
 use coffer_keys::TableId;
+
+pub use self::code::{NotAFile, io_code, parquet_code};
 
 /// Who is at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,16 @@ pub enum Error {
         /// As found.
         got: u64,
     },
+    /// A file ends before bytes that the manifest says it has.
+    #[error("the file {file} has {got} bytes, and what lies before byte {end} was to be read")]
+    FileShort {
+        /// Its path.
+        file: String,
+        /// Where the bytes end that were asked for.
+        end: u64,
+        /// As found.
+        got: u64,
+    },
     /// A path inside a manifest or descriptor that is not a plain file name.
     #[error("the table names a file outside its folder")]
     FilePath,
@@ -80,6 +93,9 @@ pub enum Error {
     /// An unverified input that is no plain Parquet file.
     #[error("the file does not end as a plain Parquet file does")]
     PlainMagic,
+    /// An unverified input that is another now. (Nobody says that what it was before was right.)
+    #[error("a file of an unverified input is not what it was when the query first read it")]
+    PlainChanged,
     /// An unverified input whose footer is longer than any that is read.
     #[error("the file says that its footer has {0} bytes, more than is read of a plain file")]
     PlainFooter(u64),
@@ -183,6 +199,54 @@ pub enum Error {
         /// The parent.
         parent: u64,
     },
+    /// The folder was put in another's place, or another in its place, while the table was being written or cleaned.
+    #[error("the folder {0} is not the one any more in which the table was opened")]
+    FolderChanged(PathBuf),
+    /// By links a path leads to a table, and is none of its recorded spellings.
+    #[error("{path} leads to where the table `{table}` lies, and nobody recorded it as a path of that table")]
+    PathNotRecorded {
+        /// As it was written.
+        path: PathBuf,
+        /// What storage shows there.
+        table: String,
+    },
+    /// A path that is to be recorded is another table's.
+    #[error("{path} is the path of the table `{table}`")]
+    PathTaken {
+        /// Which.
+        path: PathBuf,
+        /// The other table.
+        table: String,
+    },
+    /// Two tables of the policy have one path.
+    #[error("the policy gives the path {path} to two tables, `{}` and `{}`", tables[0], tables[1])]
+    PathTwice {
+        /// The path.
+        path: PathBuf,
+        /// Their names.
+        tables: [String; 2],
+    },
+    /// A word that is one table's name and another's folder.
+    #[error("`{text}` is a table's name, and here also the folder of the table `{there}`")]
+    PathOrName {
+        /// As typed.
+        text: String,
+        /// The name of the one whose folder it is.
+        there: String,
+    },
+    /// The register could not be stored so that it is known what it says by now.
+    #[error("whether version {version} of `{table}` counts is not known: {source}")]
+    PublicationUnknown {
+        /// The table's name.
+        table: String,
+        /// The version.
+        version: u64,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// The register was made by a later version of Coffer.
+    #[error("the register has format {0}, which this version does not know")]
+    RegisterFormat(u16),
     /// The table was never finished.
     #[error("the table `{0}` was never finished: its writing was interrupted")]
     Unfinished(String),
@@ -440,9 +504,10 @@ impl Error {
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
-            Error::Io { .. } => Fault::System,
+            Error::Io { .. } | Error::PublicationUnknown { .. } => Fault::System,
             Error::FileMissing(_)
             | Error::FileSize { .. }
+            | Error::FileShort { .. }
             | Error::FilePath
             | Error::FooterLength { .. }
             | Error::FooterMagic
@@ -451,6 +516,7 @@ impl Error {
             | Error::ColumnNotEncrypted(_)
             | Error::ColumnForeignKey(_)
             | Error::ChunkDigest
+            | Error::PlainChanged
             | Error::ChangedWhileWriting(_)
             | Error::Stale { .. }
             | Error::Parquet(_)
@@ -465,6 +531,8 @@ impl Error {
             | Error::VersionMissing { .. }
             | Error::VersionReplaced { .. }
             | Error::VersionUnknown { .. }
+            | Error::FolderChanged(_)
+            | Error::PathNotRecorded { .. }
             | Error::ChainBroken { .. } => Fault::Host,
             Error::Arrow(_) | Error::Sealing(_) => Fault::Internal,
             _ => Fault::Caller,

@@ -37,7 +37,7 @@ impl Owner {
     }
 
     fn policy(&self) -> Policy {
-        Policy::parse("", &self.home.policy()).unwrap()
+        crate::policy::replace(&self.home, self.vault.keyring(), "").unwrap()
     }
 
     fn table(&self, name: &str) {
@@ -278,7 +278,7 @@ fn nothing_more_is_wrapped_when_the_register_cannot_be_written() {
     owner.records(1);
     let wrapped = Arc::new(AtomicUsize::new(0));
     let text = "[masters]\ncloud = \"aws-kms:alias/cloud?region=eu-west-1\"\n";
-    let policy = Policy::parse(text, &owner.home.policy()).unwrap();
+    let policy = crate::policy::replace(&owner.home, owner.vault.keyring(), text).unwrap();
     let masters = Masters::of(&policy, |_| Box::new(Counting(Arc::clone(&wrapped))));
     let passphrase = Passphrase::new("correct horse").unwrap();
     let vault = Vault::new(Keyring::open(&owner.home.keyring(), &passphrase).unwrap(), masters);

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read, Seek, Write},
+    io::{Read, Seek},
     path::Path,
 };
 
@@ -13,46 +13,6 @@ use super::StoredColumn;
 use crate::{Digest, Error};
 
 const BLOCK: usize = 1 << 20;
-
-/// Passes bytes on, and knows the digest of all of them.
-pub(crate) struct HashingWriter<W> {
-    to: W,
-    seen: Option<Context>,
-}
-
-impl<W: Write> HashingWriter<W> {
-    /// Knows nothing, and costs nothing, unless `hashing`.
-    pub(crate) fn new(to: W, hashing: bool) -> Self {
-        Self {
-            to,
-            seen: hashing.then(|| Context::new(&SHA256)),
-        }
-    }
-
-    pub(crate) fn inner_mut(&mut self) -> &mut W {
-        &mut self.to
-    }
-
-    /// Of what was written so far.
-    pub(crate) fn digest(&self) -> Option<Digest> {
-        let seen = self.seen.clone()?;
-        Digest::try_from(seen.finish().as_ref()).ok()
-    }
-}
-
-impl<W: Write> Write for HashingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.to.write(bytes)?;
-        if let (Some(seen), Some(written)) = (&mut self.seen, bytes.get(..written)) {
-            seen.update(written);
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
-}
 
 /// The digest of each unencrypted column chunk of a file, by row group and then by stored column. The file is read once, and
 /// must be the one of which every byte was written, by `whole`: what storage made of it meanwhile is not pinned.

@@ -31,7 +31,8 @@ pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {
                 max,
             }
         }
-        SparkType::Float | SparkType::Double | SparkType::String | SparkType::Binary => return None,
+        SparkType::Float | SparkType::Double | SparkType::Binary => return None,
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => return None,
     })
 }
 

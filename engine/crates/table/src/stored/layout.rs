@@ -106,7 +106,7 @@ fn stored_column(
     links: &mut Links<'_>,
 ) -> Result<StoredColumn, Error> {
     let numbers = matches!(form, Form::Ope | Form::Ore | Form::Ashe);
-    let texts = matches!(form, Form::Ope | Form::Ore) && matches!(column.kind, SparkType::String | SparkType::Binary);
+    let texts = matches!(form, Form::Ope | Form::Ore) && (column.kind.is_text() || column.kind == SparkType::Binary);
     let domain = if numbers && !texts {
         domain_of(column_rules, rules, column)?
     } else {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Column, Error, SparkType};
 
 pub use codec::{Codec, LinkKeys};
-pub(crate) use digests::{HashingWriter, digest_chunks};
+pub(crate) use digests::digest_chunks;
 pub(crate) use layout::{Links, is_needed, lay_out};
 pub(crate) use read::StoredReader;
 

@@ -6,7 +6,9 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::RecordBatch;
 use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
-use coffer_table::{Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, parse_ddl};
+use coffer_table::{
+    Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, parse_ddl, policy,
+};
 
 pub struct Owner {
     _folder: tempfile::TempDir,
@@ -23,7 +25,7 @@ impl Owner {
         let home = Home::at(root.join("home"));
         home.create().unwrap();
         let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = Policy::parse(policy, &home.policy()).unwrap();
+        let policy = policy::replace(&home, vault.keyring(), policy).unwrap();
         Self {
             _folder: folder,
             root,
@@ -31,6 +33,11 @@ impl Owner {
             vault,
             policy,
         }
+    }
+
+    /// The policy of this text.
+    pub fn policy_of(&self, text: &str) -> Policy {
+        policy::replace(&self.home, self.vault.keyring(), text).unwrap()
     }
 
     pub fn create(&self, name: &str, ddl: &str, partitioned_by: &[&str]) -> Result<TableWrite, Error> {

@@ -113,6 +113,24 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        id: "kms-plain-http",
+        severity: High,
+        why: "who listens on the way to the KMS sees the data keys that tables' keys are sealed with, and can answer for it",
+        set: "https:// and no plain-http in the master's URI",
+        find: |p| {
+            let policy = p.policy.as_ref()?;
+            let asked = policy.masters().filter_map(|(name, uri)| {
+                let hosts = uri.plain_http();
+                (!hosts.is_empty()).then(|| format!("{name} ({})", hosts.join(", ")))
+            });
+            let asked: Vec<_> = asked.collect();
+            found(
+                !asked.is_empty(),
+                format!("masters are asked over plain HTTP: {}", asked.join("; ")),
+            )
+        },
+    },
+    Check {
         id: "cluster-mode-trusted",
         severity: Medium,
         why: "a driver started in cluster mode would get keys on the untrusted site",

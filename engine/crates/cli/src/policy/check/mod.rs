@@ -12,7 +12,7 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use coffer_keys::{ColumnPolicy, Policy, Protection, TablePolicy, Vault};
+use coffer_keys::{ColumnPolicy, Draft, Policy, Protection, TablePolicy, Vault, policy::signed::looks_signed};
 
 use crate::{
     args::PolicyCheck,
@@ -78,20 +78,24 @@ impl CheckedColumn {
 
 pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
     warnings::check_ids(&args.accept)?;
-    let policy = site.policy()?;
+    let policy = site.draft()?;
+    if !looks_signed(&site.home()?) {
+        eprintln!("note: this policy is not signed yet, and nothing uses it before it is: coffer policy sign");
+    }
     for name in &args.tables {
         policy.table(name)?;
     }
     let wanted: Vec<&TablePolicy> = (policy.tables())
         .filter(|table| args.tables.is_empty() || args.tables.iter().any(|name| name == table.name()))
         .collect();
-    let vault = vault(site, args, &policy, &wanted)?;
+    let opened = opened(site, args, &wanted)?;
     let mut tables = Vec::new();
     for table in policy.tables() {
         let is_wanted = wanted.iter().any(|wanted| wanted.name() == table.name());
-        let look = match &vault {
+        let look = match &opened {
             _ if table.id().is_none() => Err("it is not encrypted yet"),
-            Some(vault) if is_wanted => look::look(&site.home()?, vault, &policy, table.name())?,
+            Some(Ok((signed, vault))) if is_wanted => look::look(&site.home()?, vault, signed, table.name())?,
+            Some(Err(why)) => Err(*why),
             _ => Err("the keyring was not opened: give the passphrase, or --unlock"),
         };
         tables.push(checked(table, look));
@@ -126,11 +130,25 @@ fn count(tables: &[CheckedTable]) -> String {
     }
 }
 
+/// The policy with its keys, or why it is not used.
+type Opened = Result<(Policy, Vault), &'static str>;
+
 /// The keys, where a table is there to be opened and the passphrase is given, or to be asked for.
-fn vault(site: &Site, args: &PolicyCheck, policy: &Policy, wanted: &[&TablePolicy]) -> Result<Option<Vault>, Failure> {
+fn opened(site: &Site, args: &PolicyCheck, wanted: &[&TablePolicy]) -> Result<Option<Opened>, Failure> {
     let sealed = wanted.iter().any(|table| table.id().is_some());
     if sealed && (args.unlock || site.given_passphrase()?.is_some()) {
-        return site.vault(policy).map(Some);
+        if looks_signed(&site.home()?) {
+            return Ok(Some(Ok(site.open_home()?)));
+        }
+        // The tables are as they were made, and it is what will be said of them that is looked at here.
+        let keyring = site.keyring()?;
+        return Ok(Some(match coffer_table::policy::last(&site.home()?, &keyring) {
+            Ok(last) => {
+                let masters = coffer_masters::of(&last);
+                Ok((last, Vault::new(keyring, masters)))
+            }
+            Err(_) => Err("no policy was signed yet, so no table is opened"),
+        }));
     }
     Ok(None)
 }
@@ -163,7 +181,7 @@ fn checked(table: &TablePolicy, look: Result<Look, &'static str>) -> CheckedTabl
 }
 
 /// Its kinds of evidence, as one text.
-fn evidence(policy: &Policy) -> Vec<&'static str> {
+fn evidence(policy: &Draft) -> Vec<&'static str> {
     let kinds: BTreeSet<&str> = policy.accepted_evidence().iter().map(|kind| kind.name()).collect();
     kinds.into_iter().collect()
 }

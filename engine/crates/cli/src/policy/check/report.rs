@@ -1,6 +1,6 @@
 //! The report, as text and as JSON.
 
-use coffer_keys::Policy;
+use coffer_keys::Draft;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 use crate::output;
 
 /// For people.
-pub(super) fn text(policy: &Policy, tables: &[CheckedTable], warnings: &[Warning]) -> String {
+pub(super) fn text(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning]) -> String {
     let mut text = String::from(
         "hosts     whoever holds the files: storage, executors, network, and who runs them; of every column they see sizes and what is read\n",
     );
@@ -54,7 +54,7 @@ pub(super) fn text(policy: &Policy, tables: &[CheckedTable], warnings: &[Warning
     text
 }
 
-fn enclaves(policy: &Policy) -> String {
+fn enclaves(policy: &Draft) -> String {
     match evidence(policy).as_slice() {
         [] => "no engine is one: attestation.accept is empty, so no key leaves home".to_owned(),
         ["simulated"] => {
@@ -64,7 +64,7 @@ fn enclaves(policy: &Policy) -> String {
     }
 }
 
-fn unopened(policy: &Policy) -> &'static str {
+fn unopened(policy: &Draft) -> &'static str {
     if policy.accepts_host_results() {
         "work on what is stored, by enclaves or by engines that proved nothing (host_results = \"accept\")"
     } else {
@@ -142,7 +142,7 @@ fn values(column: &CheckedColumn) -> String {
 }
 
 /// For programs.
-pub(super) fn json(policy: &Policy, tables: &[CheckedTable], warnings: &[Warning], accepted: &[String]) {
+pub(super) fn json(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning], accepted: &[String]) {
     let warnings: Vec<Value> = warnings
         .iter()
         .map(|warning| {

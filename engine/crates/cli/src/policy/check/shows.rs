@@ -53,7 +53,7 @@ fn of(column: &CheckedColumn, has: impl Fn(Protection) -> bool) -> Vec<String> {
     say(has(Ashe), "which rows each sum took");
     match kind {
         None => say(has(Det) || has(Std), "lengths, if they are texts"),
-        Some(SparkType::String | SparkType::Binary) => say(has(Det) || has(Std), "lengths"),
+        Some(kind) if kind.is_text() || kind == SparkType::Binary => say(has(Det) || has(Std), "lengths"),
         Some(_) => {}
     }
     let nullable = column.seen.as_ref().is_none_or(|seen| seen.nullable);

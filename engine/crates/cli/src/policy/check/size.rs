@@ -28,7 +28,8 @@ fn of_type(kind: SparkType) -> Option<u128> {
             let most = 10_u128.checked_pow(precision.into())?;
             most.checked_mul(2)?.checked_sub(1)
         }
-        SparkType::Float | SparkType::Double | SparkType::String | SparkType::Binary => None,
+        SparkType::Float | SparkType::Double | SparkType::Binary => None,
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coffer_keys::{Policy, Protection};
+use coffer_keys::{Draft, Protection};
 use serde_json::{Value, json};
 
 use super::{
@@ -147,7 +147,7 @@ pub(crate) fn reference() -> String {
 }
 
 /// All that is to be said of these tables.
-pub(super) fn find(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+pub(super) fn find(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let mut found = Vec::new();
     let reported = || tables.iter().filter(|table| is_reported(&table.name));
     if policy.accepts_host_results() {
@@ -201,7 +201,7 @@ pub(super) fn find(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn F
 }
 
 /// Roles that may read some columns of a link, and not others that share a key with them.
-fn link_rights(policy: &Policy, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+fn link_rights(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
     let mut links: BTreeMap<&str, Vec<(&CheckedTable, &CheckedColumn)>> = BTreeMap::new();
     for table in tables {
         for column in &table.columns {

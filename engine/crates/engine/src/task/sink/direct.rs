@@ -1,7 +1,7 @@
 //! A sink with one target: results, samples, and exchanges to a single partition. Frames leave as they are made.
 
 use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
-use coffer_plan::codec::Encoder;
+use coffer_plan::codec::{Encoder, Packing};
 use coffer_proto::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 
@@ -24,13 +24,13 @@ pub(crate) struct DirectSink {
 }
 
 impl DirectSink {
-    pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef, padding: Padding) -> Self {
+    pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef, padding: Padding, packing: Packing) -> Self {
         let coalescer = (!schema.fields().is_empty())
             .then(|| BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2)));
         Self {
             out,
             stream: StreamWriter::new(sealer, padding),
-            encoder: Encoder::default(),
+            encoder: Encoder::new(packing),
             coalescer,
         }
     }

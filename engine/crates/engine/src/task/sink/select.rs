@@ -62,6 +62,7 @@ impl TaskSink {
                 attempt.sealer(target)?,
                 Arc::clone(&schema),
                 padding,
+                task.packing,
             )))
         };
         match kind {
@@ -70,7 +71,7 @@ impl TaskSink {
                 let partition = task.place.partition.0;
                 let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
                 let sealer = attempt.sealer(StreamTarget::Sample)?;
-                let direct = DirectSink::new(out, sealer, sampler.schema(), padding);
+                let direct = DirectSink::new(out, sealer, sampler.schema(), padding, task.packing);
                 Ok(Self::Sample(direct, Box::new(sampler)))
             }
             sink::Kind::Broadcast(_) => direct(out, StreamTarget::Broadcast, attempt),
@@ -102,7 +103,7 @@ impl TaskSink {
                 let reservation = MemoryConsumer::new("exchange")
                     .with_can_spill(true)
                     .register(&enclave.runtime().memory_pool);
-                let sink = ShuffleSink::new(out, sealers, padding, reservation, enclave.spill());
+                let sink = ShuffleSink::new(out, sealers, padding, task.packing, reservation, enclave.spill());
                 Ok(Self::Shuffle(sink, partitioner))
             }
         }

@@ -10,7 +10,7 @@ use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,
 };
-use coffer_plan::codec::Encoder;
+use coffer_plan::codec::{Encoder, Packing};
 use coffer_proto::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 use datafusion_execution::memory_pool::MemoryReservation;
@@ -60,6 +60,7 @@ impl ShuffleSink {
         out: Out,
         sealers: Vec<StreamSealer>,
         padding: Padding,
+        packing: Packing,
         reservation: MemoryReservation,
         folder: Arc<SpillFolder>,
     ) -> Self {
@@ -74,7 +75,7 @@ impl ShuffleSink {
         Self {
             out,
             targets,
-            encoder: Encoder::default(),
+            encoder: Encoder::new(packing),
             held: Vec::new(),
             held_bytes: 0,
             sealed_bytes: 0,

@@ -6,11 +6,11 @@
 use arrow::{
     array::{Array, RecordBatch, RecordBatchOptions},
     compute::partition,
-    datatypes::SchemaRef,
+    datatypes::{DataType, SchemaRef},
 };
 use coffer_keys::TableId;
-use coffer_plan::boundary_schema;
-use coffer_proto::wire::{PartitionValue, WriteTask, WrittenFile, written_file::RowGroup};
+use coffer_plan::{boundary_schema, codec::Packing};
+use coffer_proto::wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup};
 use coffer_table::{Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions};
 use datafusion_execution::memory_pool::MemoryReservation;
 
@@ -64,6 +64,7 @@ impl WriteSink {
             row_group_rows: usize::try_from(write.row_group_rows).map_or(1, |rows| rows.max(1)),
             row_group_bytes: bytes.min(memory / POOL_SHARE).max(ROW_GROUP_LEAST),
             shuffle_rows: false,
+            packed: task.packing == Packing::Tight,
         };
         let table = TableId::from_slice(&write.table).map_err(|_| Check::Write("table id"))?;
         let id = WriteId::from_slice(&write.write).ok_or(Check::Write("write id"))?;
@@ -165,12 +166,22 @@ fn columns(task: &Assignment, write: &WriteTask) -> Result<Vec<Column>, TaskErro
         columns.push(Column {
             id: column.id,
             name: column.name.clone(),
-            kind: SparkType::from_arrow(&column.name, field.data_type()).map_err(|_| Check::Write("columns"))?,
+            kind: kind(column, field.data_type()).ok_or(Check::Write("columns"))?,
             nullable: column.nullable,
             protection: column.protection.clone(),
         });
     }
     Ok(columns)
+}
+
+/// A column's type: what its values are, or the CHAR or VARCHAR that it was declared as.
+fn kind(column: &WriteColumn, values: &DataType) -> Option<SparkType> {
+    let values = SparkType::from_arrow(&column.name, values).ok()?;
+    if column.declared.is_empty() {
+        return Some(values);
+    }
+    let declared = column.declared.parse::<SparkType>().ok()?;
+    (declared.of_values() == values).then_some(declared)
 }
 
 /// The rows under the table's schema. NULL in a column that may have none is Spark's error.

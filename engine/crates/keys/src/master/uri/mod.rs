@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! keyring:NAME
-//! hadoop-kms:http[s]://HOST:PORT[,HOST:PORT…]/kms?key=NAME&user=NAME[&ca=FILE]
-//! aws-kms:KEY-ID | ARN | alias/NAME [?region=R&endpoint=URL&profile=NAME&ca=FILE]
+//! hadoop-kms:https://HOST:PORT[,HOST:PORT…]/kms?key=NAME&user=NAME[&ca=FILE&plain-http=HOST,…]
+//! aws-kms:KEY-ID | ARN | alias/NAME [?region=R&endpoint=URL&profile=NAME&ca=FILE&plain-http=HOST]
 //! pkcs11:token=LABEL;object=LABEL[;id=%01…][;serial=S]?module-path=FILE&pin-source=file:FILE|env:NAME[&mechanism=M]
 //! ```
 //! The last is RFC 7512's form. All but the first take `timeout` and `cache`, in seconds. A secret in a URI is an error: the policy
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use parts::{Attributes, decode, servers};
+use parts::{Attributes, decode, plain_http, servers};
 
 pub use error::UriError;
 
@@ -65,6 +65,8 @@ pub struct HadoopKmsUri {
     pub user: String,
     /// PEM certificates that the server's may come from, instead of the system's.
     pub ca: Option<PathBuf>,
+    /// Hosts that may be asked over plain HTTP; this machine may be always.
+    pub plain_http: Vec<String>,
     /// Limits of calls.
     pub limits: Limits,
 }
@@ -82,6 +84,8 @@ pub struct AwsKmsUri {
     pub profile: Option<String>,
     /// PEM certificates that the server's may come from, instead of the system's.
     pub ca: Option<PathBuf>,
+    /// Hosts that may be asked over plain HTTP; this machine may be always.
+    pub plain_http: Vec<String>,
     /// Limits of calls.
     pub limits: Limits,
 }
@@ -135,6 +139,15 @@ impl MasterUri {
             "aws-kms" => Ok(Self::Outside(OutsideUri::AwsKms(aws(rest, folder)?))),
             "pkcs11" => Ok(Self::Outside(OutsideUri::Pkcs11(pkcs11(rest, folder)?))),
             _ => Err(UriError::UnknownScheme(scheme.chars().take(40).collect())),
+        }
+    }
+
+    /// Hosts that are asked over plain HTTP, though they may be other machines.
+    pub fn plain_http(&self) -> &[String] {
+        match self {
+            Self::Outside(OutsideUri::HadoopKms(uri)) => &uri.plain_http,
+            Self::Outside(OutsideUri::AwsKms(uri)) => &uri.plain_http,
+            Self::Keyring(_) | Self::Outside(OutsideUri::Pkcs11(_)) => &[],
         }
     }
 
@@ -194,8 +207,10 @@ fn keyring(rest: &str) -> Result<MasterUri, UriError> {
 fn hadoop(rest: &str, folder: &Path) -> Result<HadoopKmsUri, UriError> {
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
     let mut options = Attributes::parse(query, '&')?;
+    let servers = servers(address)?;
     let uri = HadoopKmsUri {
-        servers: servers(address)?,
+        plain_http: plain_http(&servers, options.take("plain-http")?)?,
+        servers,
         key: key_name(options.needed("key")?)?,
         user: user_name(options.needed("user")?)?,
         ca: options.take("ca")?.map(|file| folder.join(file)),
@@ -231,6 +246,7 @@ fn aws(rest: &str, folder: &Path) -> Result<AwsKmsUri, UriError> {
     let uri = AwsKmsUri {
         key,
         region: options.take("region")?.map(region_name).transpose()?,
+        plain_http: plain_http(endpoint.as_slice(), options.take("plain-http")?)?,
         endpoint,
         profile: options.take("profile")?,
         ca: options.take("ca")?.map(|file| folder.join(file)),

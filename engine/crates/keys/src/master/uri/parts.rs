@@ -136,6 +136,48 @@ pub(super) fn servers(address: &str) -> Result<Vec<String>, UriError> {
         .collect())
 }
 
+/// The servers that may be asked over plain HTTP, by their names in `option`. Every other is asked over TLS, or is this machine.
+pub(super) fn plain_http(servers: &[String], option: Option<String>) -> Result<Vec<String>, UriError> {
+    let named: Vec<String> = option
+        .iter()
+        .flat_map(|names| names.split(','))
+        .map(str::to_lowercase)
+        .collect();
+    let hosts: Vec<String> = servers
+        .iter()
+        .filter_map(|server| Some(host(server.strip_prefix("http://")?)))
+        .collect();
+    if let Some(host) = hosts.iter().find(|host| !is_loopback(host) && !named.contains(*host)) {
+        return Err(UriError::PlainHttp(host.clone()));
+    }
+    // A leave for what is not asked so would be there when somebody changes the address.
+    if let Some(name) = named.iter().find(|name| !hosts.contains(*name)) {
+        return Err(UriError::BadValue {
+            what: "server of this URI that is asked over plain HTTP",
+            value: short(name),
+        });
+    }
+    Ok(named)
+}
+
+/// The host of `host[:port][/path]`, without brackets.
+fn host(rest: &str) -> String {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(address) => address.split(']').next(),
+        None => authority.split(':').next(),
+    };
+    host.unwrap_or_default().to_lowercase()
+}
+
+/// By what is written. Where the name leads is looked at when it is asked.
+fn is_loopback(host: &str) -> bool {
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost",
+    }
+}
+
 /// `name`, `name:port`, `1.2.3.4:port`, `[::1]:port`.
 fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {

@@ -65,26 +65,26 @@ fn what_is_wrong_is_said() {
         ("vault:x", "no kind of master \"vault\""),
         ("keyring:", "\"\" is no master's name"),
         ("keyring:no good", "is no master's name"),
-        ("hadoop-kms:http://a:9600/kms?user=u", "`key` is missing"),
-        ("hadoop-kms:http://a:9600/kms?key=k", "`user` is missing"),
-        ("hadoop-kms:http://a:9600/kms?key=k@1&user=u", "\"k@1\" is no key"),
+        ("hadoop-kms:https://a:9600/kms?user=u", "`key` is missing"),
+        ("hadoop-kms:https://a:9600/kms?key=k", "`user` is missing"),
+        ("hadoop-kms:https://a:9600/kms?key=k@1&user=u", "\"k@1\" is no key"),
         (
-            "hadoop-kms:http://a:9600/kms?key=k&key=l&user=u",
+            "hadoop-kms:https://a:9600/kms?key=k&key=l&user=u",
             "`key` is given twice",
         ),
         (
-            "hadoop-kms:http://a:9600/kms?key=k&user=u&color=red",
+            "hadoop-kms:https://a:9600/kms?key=k&user=u&color=red",
             "no option `color`",
         ),
         (
-            "hadoop-kms:http://a:9600/kms?key=k&user=u&timeout=0",
+            "hadoop-kms:https://a:9600/kms?key=k&user=u&timeout=0",
             "\"0\" is no timeout",
         ),
         ("hadoop-kms:kms://http@a:9600/kms?key=k&user=u", "is no address"),
         ("hadoop-kms:http://a:0/kms?key=k&user=u", "is no list of servers"),
         ("hadoop-kms:http://a b/kms?key=k&user=u", "is no list of servers"),
         ("hadoop-kms:http://a/../kms%00?key=k&user=u", "is no path"),
-        ("hadoop-kms:http://a:1/kms?key=%zz&user=u", "percent-encoded"),
+        ("hadoop-kms:https://a:1/kms?key=%zz&user=u", "percent-encoded"),
         ("aws-kms:", "is no key id, ARN or alias"),
         ("aws-kms:alias/p?endpoint=http://a,b", "is no endpoint"),
         ("aws-kms:alias/p?region=eu.west", "is no region"),
@@ -104,6 +104,54 @@ fn what_is_wrong_is_said() {
         let said = wrong(text);
         assert!(said.contains(words), "{text}: {said}");
         assert!(!parse(text).unwrap_err().hint().is_empty());
+    }
+}
+
+#[test]
+fn plain_http_is_for_this_machine_and_for_servers_that_are_named() {
+    for server in [
+        "127.0.0.1:9600",
+        "127.9.9.9",
+        "localhost:9600",
+        "LOCALHOST",
+        "[::1]:9600",
+        "[::ffff:127.0.0.1]",
+    ] {
+        parse(&format!("hadoop-kms:http://{server}/kms?key=k&user=u")).expect(server);
+        parse(&format!("aws-kms:alias/p?endpoint=http://{server}")).expect(server);
+    }
+    for server in [
+        "kms:9600",
+        "10.0.0.1",
+        "localhost.example.com",
+        "127.0.0.1.example.com",
+        "[fe80::1]",
+        "0.0.0.0",
+        "2130706433",
+    ] {
+        for text in [
+            format!("hadoop-kms:http://{server}/kms?key=k&user=u"),
+            format!("hadoop-kms:http://localhost,{server}/kms?key=k&user=u"),
+            format!("hadoop-kms:http://{server}/kms?key=k&user=u&plain-http=other"),
+            format!("aws-kms:alias/p?endpoint=http://{server}"),
+        ] {
+            let error = parse(&text).expect_err(&text);
+            assert!(matches!(error, UriError::PlainHttp(_)), "{text}: {error}");
+            assert!(error.hint().contains("plain-http="), "{text}");
+        }
+    }
+    let named = parse("hadoop-kms:http://KMS1:9600,kms2/kms?key=k&user=u&plain-http=kms1,kms2").unwrap();
+    let MasterUri::Outside(OutsideUri::HadoopKms(named)) = named else {
+        panic!()
+    };
+    assert_eq!(named.plain_http, ["kms1", "kms2"]);
+    parse("aws-kms:alias/p?endpoint=http://kms:1&plain-http=kms").unwrap();
+    // Leave for what is not asked so, is for nothing.
+    for text in [
+        "hadoop-kms:https://kms/kms?key=k&user=u&plain-http=kms",
+        "aws-kms:alias/p?plain-http=kms",
+    ] {
+        assert!(matches!(parse(text), Err(UriError::BadValue { .. })), "{text}");
     }
 }
 

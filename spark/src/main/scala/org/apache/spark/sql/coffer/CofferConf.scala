@@ -22,6 +22,10 @@ object CofferConf {
   val ENGINE_EVIDENCE = "spark.coffer.engine.evidence"
   val EVENT_LOG_TRUSTED = "spark.coffer.eventLog.trustedDir"
   val ALLOW_CLASSES = "spark.coffer.driver.allowClasses"
+
+  /** The names that the user adds to the deserialisation allow-list. */
+  def allowedClasses(conf: SparkConf): Set[String] =
+    conf.get(ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSet
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
   /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */
@@ -42,6 +46,9 @@ object CofferConf {
   val APPLICATION = "application"
   val OWNER_KEY = "ownerKey"
   val ENGINE_VERSION = "engineVersion"
+
+  /** After so long an engine's evidence is not relied on any more; 0: nobody says. */
+  val RENEW_SECONDS = "renewSeconds"
 
   val PROTOCOL = 1
 

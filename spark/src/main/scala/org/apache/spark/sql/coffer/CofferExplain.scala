@@ -38,6 +38,8 @@ class CofferExplain extends ExtendedExplainGenerator {
         if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
           lines += "evidence: SIMULATED, nothing proves what code the engines run"
       }
+      if (UnverifiedScans.of(plan).nonEmpty)
+        lines += "unverified inputs: read as they are when the query first reads them; nothing that they reach is compressed, so that lengths tell of no guess"
       val query = plan.collectFirst { case r: CofferRootExec => r.query }
       lines ++= new Description(if (CofferExplain.brief(plan)) None else Some(query.getOrElse(CofferQuery.create()))).of(plan)
       lines.result().mkString("", "\n", "\n")

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.exec._
 import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules.{DeniedColumns, PlainInputs, PlainInZones, SealedJoins, SealedQueries, ShufflePartitions}
+import org.apache.spark.sql.coffer.rules._
 import org.apache.spark.sql.coffer.sites.{HomeExec, SiteStrategy}
 import org.apache.spark.sql.coffer.write._
 import org.apache.spark.sql.execution._
@@ -15,11 +15,16 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleEx
 /** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectHintResolutionRule(ListedColumns(_))
+    extensions.injectResolutionRule(SealedStatements(_))
+    extensions.injectPostHocResolutionRule(_ => NamedTables)
     extensions.injectPostHocResolutionRule(_ => SealedWrites)
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
     extensions.injectPostHocResolutionRule(_ => DeniedColumns)
+    extensions.injectCheckRule(SecretSettings(_))
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectCheckRule(PlainInZones(_))
+    extensions.injectCheckRule(ListedStatements(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))
     extensions.injectPlannerStrategy(SealedJoins(_))
@@ -68,7 +73,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case command if SealedPlans.isCommand(command) => command
     case _: CofferRootExec => plan
     case aqe: AdaptiveSparkPlanExec =>
-      if (SealedPlans.mentions(aqe)) CofferRootExec(aqe, CofferQuery.create()) else aqe
+      if (SealedPlans.mentions(aqe)) root(aqe) else aqe
     case _ if !SealedPlans.sealedNow(plan) => plan
     // Rows that are at the driver already, and stay there.
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
@@ -79,9 +84,21 @@ private[coffer] object SealStages extends ColumnarRule {
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
     case _ =>
       CheckSupport.check(plan)
-      if (HomeExec.in(plan)) CofferRootExec(CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(plan))), CofferQuery.create())
-      else CofferRootExec(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))), CofferQuery.create())
+      if (HomeExec.in(plan)) root(CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(plan))))
+      else root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
   }
+
+  private def root(plan: SparkPlan): SparkPlan = {
+    if (forCache) throw CofferQuery.refusal(Seq("cached data would lie opened in executors' memory"))
+    CofferRootExec(plan, CofferQuery.create())
+  }
+
+  /**
+   * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no command that a rule could see, and what they enter
+   * would have every later query of the table refused.
+   */
+  private def forCache: Boolean =
+    StackWalker.getInstance.walk[Boolean](_.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
 
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
   def preview(plan: SparkPlan): SparkPlan = plan match {

@@ -15,10 +15,10 @@ import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{ExprId, Expression}
 import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.exec.{SealedShuffle, StageMetrics}
+import org.apache.spark.sql.coffer.exec.{SealedShuffle, StageMetrics, UnverifiedScans}
 import org.apache.spark.sql.coffer.plan.Literals
-import org.apache.spark.sql.coffer.proto.wire.SealValue
-import org.apache.spark.sql.execution.ScalarSubquery
+import org.apache.spark.sql.coffer.proto.wire.{SealValue, TableScan}
+import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 import org.apache.spark.util.ThreadUtils
 
 /**
@@ -46,6 +46,16 @@ final class CofferQuery private (val id: Long) extends Logging {
     ending.begin(driver, session)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
+  }
+
+  private val unverifiedScans = ConcurrentHashMap.newKeySet[(Int, Vector[String])]()
+
+  /** Notes what of unverified inputs a plan of the query will read, by handle and columns, before anything of it runs. */
+  def reads(plan: SparkPlan): Unit = UnverifiedScans.of(plan).foreach(unverifiedScans.add)
+
+  /** All of them: their files are pinned together, with the first stage that reads any. */
+  def unverified: Seq[TableScan] = unverifiedScans.asScala.toSeq.sortBy(s => (s._1, s._2.mkString("\u0000"))).map {
+    case (handle, columns) => TableScan.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
   }
 
   def nextStage(): Int = stages.incrementAndGet()

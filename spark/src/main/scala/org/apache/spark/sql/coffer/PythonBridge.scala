@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer
 import org.apache.spark.api.python.PythonRDD
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferRootExec, SealedPlans}
+import org.apache.spark.sql.coffer.rules.Statements
 import org.apache.spark.sql.execution.SQLExecution
 
 /** What the Python package asks of this JVM. */
@@ -10,6 +11,9 @@ object PythonBridge {
 
   /** Where the time of the query that ran last has gone, and what was counted: for benchmarks. */
   def profile(df: Dataset[_]): String = QueryProfile.of(df.queryExecution)
+
+  /** Every kind of statement about sealed tables, with examples, as JSON: for tests. */
+  def statements: String = Statements.json
 
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)

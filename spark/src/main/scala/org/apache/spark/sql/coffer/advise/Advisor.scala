@@ -86,7 +86,7 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
     } catch { case NonFatal(e) => Weighed(Some(Advisor.words(e)), Nil, Nil) }
 
   private def rewritten(query: LogicalPlan): Seq[LogicalPlan] = {
-    val own = if (Sites.needed(query)) Seq(new Sites(session).rewrite(query)) else Nil
+    val own = if (Sites.needed(query)) Seq(new Sites(session).rewrite(CharPadding.strip(query))) else Nil
     own ++ ColumnUses.subqueries(query).flatMap(rewritten)
   }
 

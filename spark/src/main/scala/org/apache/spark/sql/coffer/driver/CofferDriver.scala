@@ -25,6 +25,9 @@ final class CofferDriver private (
     extends AutoCloseable
     with Logging {
 
+  /** What Spark is about to hand out. */
+  val settings = new Settings(client)
+
   private val workers: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-driver", 16)
   private val tickets = new AtomicLong()
   private val answers = new ConcurrentHashMap[Long, Answer]()
@@ -41,6 +44,9 @@ final class CofferDriver private (
     }
     val answer = ask match {
       case Some(Ask.Poll(ticket)) => poll(ticket)
+      // Whoever holds an executor may ask as often as it likes and never come for an answer.
+      case Some(_) if answers.size >= CofferDriver.MOST_ASKED =>
+        Answer.Refused("COFFER_DRIVER", "the driver has too many questions of executors before it", "let Spark try again")
       case Some(question) =>
         val ticket = tickets.incrementAndGet()
         answers.put(ticket, Answer.NotYet)
@@ -99,6 +105,8 @@ final class CofferDriver private (
 }
 
 object CofferDriver extends Logging {
+  private val MOST_ASKED = 4096
+
   @volatile private var running: Option[CofferDriver] = None
 
   /** The plugin of this JVM's SparkContext. */
@@ -129,6 +137,7 @@ object CofferDriver extends Logging {
       val client = new ClientEngine(address, greeting, () => process.flatMap(_.epitaph))
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
+      driver.settings.checkAll(sc)
       running = Some(driver)
       if (CofferConf.hostEngines(conf))
         logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nobody vouches that results are right.")

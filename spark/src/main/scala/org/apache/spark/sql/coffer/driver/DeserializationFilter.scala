@@ -1,137 +1,138 @@
 package org.apache.spark.sql.coffer.driver
 
-import java.io.{InvalidClassException, ObjectInputFilter}
+import java.io.{InvalidClassException, ObjectInputFilter, ObjectInputStream}
+import java.lang.reflect.Proxy
 import java.net.URL
-import java.nio.ByteBuffer
 
-import org.apache.spark.SparkConf
+import io.netty.util.concurrent.FastThreadLocalThread
+
+import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.internal.{config, Logging}
 import org.apache.spark.serializer.JavaSerializer
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.{CofferConf, CofferException, CofferPlugin}
+import org.apache.spark.util.ByteBufferInputStream
 
 /**
- * The driver's allow-list for Java deserialisation (JEP 290), sealing section 6: executors are hostile, and Spark's RPC reads Java
- * objects from them. It holds for the whole JVM, can be set once in its life, and is proved to bite before the driver goes on.
+ * The driver's allow-list for Java deserialisation (JEP 290), sealing section 6: executors are hostile, and Spark's RPC
+ * reads Java objects from them.
  *
- * It names packages whose serialisable classes do nothing but hold data, and bounds what a few bytes can claim: an array is allocated as
- * long as it says it is, and objects in objects take stack. It is not a proof that no chain of allowed classes does harm; that remains in the
- * threat model.
+ * What comes from a cluster is held to a list of exact classes ([[ListedClasses]]), each of which only holds data. A
+ * package is no such thing: a `PriorityQueue` whose comparator is one of Catalyst's calls any method of any class. The
+ * list holds before a context is made and between contexts too: [[SerialFilterFactory]] is asked for every object stream
+ * from the JVM's first one on.
  *
- * @param limits none where executors are this JVM, which reads its own closures
+ * With a local master tasks run in this JVM and their closures are read here, so there packages are allowed; but never to
+ * a thread of the network, to which nobody but a stranger sends objects then.
  */
-final class DeserializationFilter private (local: Boolean, extra: Seq[String], limits: Option[Limits])
-    extends ObjectInputFilter
-    with Logging {
-  import DeserializationFilter._
+object DeserializationFilter extends ObjectInputFilter with Logging {
 
-  override def checkInput(info: ObjectInputFilter.FilterInfo): ObjectInputFilter.Status =
-    Option(info.serialClass) match {
-      case _ if limits.exists(_.exceeded(info.depth, info.references, bytes(info))) =>
-        logWarning(
-          s"an object of depth ${info.depth}, with ${info.references} references and an array of ${info.arrayLength}, is too large")
-        ObjectInputFilter.Status.REJECTED
+  /** Whom the filter protects now. */
+  private sealed trait Mode
+
+  /** No context of Coffer's runs: it is before the first, or between two. */
+  private case object Waiting extends Mode
+  private final case class Cluster(allows: String => Boolean, limits: Limits) extends Mode
+  private final case class Local(extra: Set[String]) extends Mode
+
+  @volatile private var mode: Mode = Waiting
+
+  override def checkInput(info: ObjectInputFilter.FilterInfo): ObjectInputFilter.Status = mode match {
+    case Cluster(allows, limits) => held(info, allows, limits)
+    case Local(extra) if !onNetwork => verdict(info, LocalClasses.contains(_, extra))
+    case Waiting if plainSpark => ObjectInputFilter.Status.UNDECIDED
+    case Local(_) | Waiting => held(info, ListedClasses.contains, Limits.default)
+  }
+
+  /** Whether this thread is one of those that Spark's RPC and block servers read with. */
+  private def onNetwork: Boolean = Thread.currentThread.isInstanceOf[FastThreadLocalThread]
+
+  /** A context without Coffer is not ours to judge. As long as nobody knows whose it will be, the list holds. */
+  private def plainSpark: Boolean = Option(SparkEnv.get).exists(env => !hasPlugin(env.conf))
+
+  private def hasPlugin(conf: SparkConf): Boolean =
+    conf.get(config.PLUGINS).contains(classOf[CofferPlugin].getName)
+
+  /** Of a stream that may come from elsewhere. */
+  private[driver] def held(
+      info: ObjectInputFilter.FilterInfo,
+      allows: String => Boolean,
+      limits: Limits): ObjectInputFilter.Status =
+    if (limits.exceeded(info.depth, info.references, Limits.bytes(info))) {
+      logWarning(
+        s"an object of depth ${info.depth}, with ${info.references} references and an array of " +
+          s"${info.arrayLength}, is too large")
+      ObjectInputFilter.Status.REJECTED
+    } else {
+      val status = verdict(info, allows)
+      ClassRecorder.saw(info, status)
+      status
+    }
+
+  /**
+   * The JVM asks for each class that a stream describes: of objects and of their superclasses, of arrays, of enums, of
+   * `Class` objects, of the interfaces of proxies and of the proxies themselves.
+   */
+  private def verdict(
+      info: ObjectInputFilter.FilterInfo,
+      allows: String => Boolean): ObjectInputFilter.Status =
+    Option(info.serialClass).map(element) match {
+      // A reference to what was read, or a class that is not there and so not made.
       case None => ObjectInputFilter.Status.UNDECIDED
-      case Some(c) if allowed(c) => ObjectInputFilter.Status.ALLOWED
+      case Some(c) if c.isPrimitive || !Proxy.isProxyClass(c) && allows(c.getName) => ObjectInputFilter.Status.ALLOWED
       case Some(c) =>
-        if (c != classOf[URL])
-          logWarning(s"class ${c.getName} is not on the deserialisation allow-list; ${CofferConf.ALLOW_CLASSES} adds to it")
+        if (c != classOf[URL]) logWarning(
+          s"class ${c.getName} is not on the deserialisation allow-list; ${CofferConf.ALLOW_CLASSES} adds to it")
         ObjectInputFilter.Status.REJECTED
     }
 
-  private def allowed(c: Class[_]): Boolean = {
-    val element = Iterator.iterate[Class[_]](c)(_.getComponentType).dropWhile(_.isArray).next()
-    element.isPrimitive || allowedName(element.getName)
-  }
+  private[coffer] def element(c: Class[_]): Class[_] =
+    Iterator.iterate[Class[_]](c)(_.getComponentType).dropWhile(_.isArray).next()
 
-  private[driver] def allowedName(name: String): Boolean =
-    local && localPrefixes.exists(name.startsWith) ||
-      !denied.exists(name.startsWith) && (
-        inPackage.exists(p => name.startsWith(p) && name.indexOf('.', p.length) < 0) ||
-          prefixes.exists(name.startsWith) || exact(name) ||
-          exceptionPackages.exists(name.startsWith) && (name.endsWith("Exception") || name.endsWith("Error")) ||
-          extra.exists(name.startsWith))
-}
+  /** Whether any cluster may send objects of the class of that name. */
+  private[coffer] def lists(name: String): Boolean = ListedClasses.contains(name)
 
-/**
- * What no object of Spark's, and no task's result, comes near.
- *
- * @param array bytes of one array
- */
-private[driver] final case class Limits(array: Long, depth: Long = 1000, references: Long = 1L << 27) {
-  def exceeded(depth: Long, references: Long, array: Long): Boolean =
-    depth > this.depth || references > this.references || array > this.array
-}
-
-object DeserializationFilter extends Logging {
-
-  /** Of the array that is about to be made; of a reference as many as it may have. */
-  private def bytes(info: ObjectInputFilter.FilterInfo): Long = {
-    val element = Option(info.serialClass).flatMap(c => Option(c.getComponentType))
-    element.filter(_.isPrimitive).map(sizes).getOrElse(8L) * math.max(info.arrayLength, 0L)
-  }
-  private val sizes: Map[Class[_], Long] = Map(
-    classOf[Boolean] -> 1L, classOf[Byte] -> 1L, classOf[Short] -> 2L, classOf[Char] -> 2L, classOf[Int] -> 4L,
-    classOf[Float] -> 4L, classOf[Long] -> 8L, classOf[Double] -> 8L)
-
-  /** A task's result is at most so long, or Spark drops it unread. */
-  private def limits(conf: SparkConf): Limits = conf.get(config.MAX_RESULT_SIZE) match {
-    case 0 => Limits(array = Long.MaxValue)
-    case some => Limits(array = math.max(some, 1L << 30))
-  }
-
-  // The package itself, not what is below it.
-  private val inPackage = Seq("java.lang.", "java.util.", "java.util.concurrent.", "java.util.concurrent.atomic.",
-    "java.util.concurrent.locks.", "java.math.", "java.time.")
-  private val prefixes = Seq("scala.", "org.apache.spark.", "org.roaringbitmap.", "java.time.")
-  private val exact = Set("java.io.File", "java.net.URI", "java.net.InetAddress", "java.net.Inet4Address",
-    "java.net.Inet6Address", "java.net.InetSocketAddress", "java.sql.Date", "java.sql.Timestamp", "java.sql.Time")
-  private val exceptionPackages = Seq("java.io.", "java.net.", "java.nio.", "java.sql.", "io.netty.", "org.apache.hadoop.")
-  // Holders that call code which a stream names, whatever package they are in. SerializableWritable makes any Hadoop Writable.
-  private val denied = Seq("scala.sys.", "scala.tools.",
-    "org.apache.spark.SerializableWritable", "org.apache.spark.sql.hive.")
-  // With a local master tasks run in this JVM: closures, the shell's classes and the filters of plain sources are
-  // read back here.
-  private val localPrefixes =
-    Seq("java.lang.invoke.SerializedLambda", "$line", "org.apache.spark.SerializableWritable", "org.apache.hadoop.",
-      "org.apache.parquet.", "com.univocity.parsers.csv.")
-
-  @volatile private var installed: Option[DeserializationFilter] = None
-
-  /** Installs the filter, or proves that the one of an earlier SparkContext of this JVM stands. */
+  /** Takes the side of a context that begins, or refuses to: proved by an object that must not be read. */
   def install(conf: SparkConf): Unit = synchronized {
-    if (installed.isEmpty) {
-      val extra = conf.get(CofferConf.ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSeq
-      val local = CofferConf.isLocal(conf)
-      val filter = new DeserializationFilter(local, extra, if (local) None else Some(limits(conf)))
-      try ObjectInputFilter.Config.setSerialFilter(filter)
-      catch {
-        case e: IllegalStateException =>
-          throw new CofferException(
-            "COFFER_DESERIALIZATION_FILTER",
-            "another deserialisation filter is set in this JVM, so the driver cannot be protected from its executors",
-            "start the driver without jdk.serialFilter (and without code that sets one)",
-            e)
-      }
-      installed = Some(filter)
+    val extra = AllowedClasses.of(conf)
+    if (CofferConf.isLocal(conf)) {
+      if (!InJvm.factory) InJvm.setFilter()
+      mode = Local(extra)
+      logInfo(
+        "local master: tasks run in this JVM, so closures and Spark's own classes are deserialised from it; what comes " +
+          "over the network is held to the list of exact classes")
+    } else {
+      InJvm.requireFactory()
+      val listed: String => Boolean =
+        if (CofferConf.isLocalCluster(conf)) n => ListedClasses.contains(n) || ListedClasses.ofLocalClusters(n)
+        else ListedClasses.contains
+      mode = Cluster(n => listed(n) || extra(n), Limits.of(conf))
     }
-    if (!(ObjectInputFilter.Config.getSerialFilter eq installed.orNull) || !bites(conf)) throw new CofferException(
-      "COFFER_DESERIALIZATION_FILTER",
-      "the deserialisation allow-list does not hold in this JVM, so the driver cannot be protected from its executors",
-      "start the driver without jdk.serialFilterFactory (and without code that sets one)")
+    if (!bites(conf)) {
+      release()
+      throw new CofferException(
+        InJvm.CODE,
+        "the deserialisation allow-list does not hold in this JVM, so the driver cannot be protected from its executors",
+        "start the driver without code that sets a filter of its own for object streams")
+    }
   }
 
-  private[driver] def forTest(local: Boolean, extra: String*): DeserializationFilter =
-    new DeserializationFilter(local, extra, None)
+  /** The context has ended, or did not begin: until the next the list of exact classes holds. */
+  def release(): Unit = synchronized { mode = Waiting }
 
-  private[driver] def forTest(limits: Limits): DeserializationFilter = new DeserializationFilter(false, Nil, Some(limits))
-
-  /** Sends a class that is not on the list (a URL in a map resolves names on reading) the way an executor's bytes come. */
+  /** Sends a class that is on no list (a URL in a map resolves names on reading) the way an executor's bytes come. */
   private def bites(conf: SparkConf): Boolean = {
     val serializer = new JavaSerializer(conf).newInstance()
-    val bytes: ByteBuffer = serializer.serialize[AnyRef](new URL("http://localhost/"))
-    try {
-      serializer.deserialize[AnyRef](bytes)
-      false
-    } catch { case _: InvalidClassException => true }
+    val bytes = serializer.serialize[AnyRef](new URL("http://localhost/"))
+    def refused(read: => AnyRef): Boolean =
+      try {
+        read
+        false
+      } catch { case _: InvalidClassException => true }
+    refused(serializer.deserialize[AnyRef](bytes.duplicate())) && (!InJvm.factory || refused {
+      // A stream with a filter of its own is filtered by both.
+      val stream = new ObjectInputStream(new ByteBufferInputStream(bytes.duplicate()))
+      stream.setObjectInputFilter(_ => ObjectInputFilter.Status.ALLOWED)
+      stream.readObject()
+    })
   }
 }

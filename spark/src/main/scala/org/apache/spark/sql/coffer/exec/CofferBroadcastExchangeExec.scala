@@ -140,7 +140,9 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val accepted = sealedBroadcast().accepted
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     val hiding = Hiding.of(conf)
-    Statistics(BigInt(hiding.size(bytes)), hiding.rows(accepted.getRows))
+    // What may come out otherwise when it is made again says nothing of what there is: by a count Spark drops joins and limits.
+    val rows = if (accepted.getMayChange) None else hiding.rows(accepted.getRows)
+    Statistics(BigInt(hiding.size(bytes)), rows)
   }
 
   override protected def doPrepare(): Unit = relationFuture

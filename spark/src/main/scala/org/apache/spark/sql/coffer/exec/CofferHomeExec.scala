@@ -38,7 +38,11 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
     val home = CofferHomeExec.translate(part, query)
     val most = ClientBytes.of(conf)
     HomeBounds.check(home, part.template, most)
-    val request = RunAtHome.newBuilder.setSession(query.session).setFragment(home.fragment.toByteString).setReadBytes(most)
+    val request = RunAtHome.newBuilder
+      .setSession(query.session)
+      .setFragment(home.fragment.toByteString)
+      .setReadBytes(most)
+      .setValues(part.subqueryExpressions.nonEmpty)
     home.scans.foreach { s =>
       s.leaf.plan match {
         case t: HomeTableExec =>

@@ -84,7 +84,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
             .setStream(ByteString.copyFrom(o.stream))
             .setCommit(ByteString.copyFrom(o.commit)))
       }
-      finish.foreach(f => request.setFinish(f.toByteString))
+      finish.foreach(f => request.setFinish(f.toByteString).setValues(fragment.subqueryExpressions.nonEmpty))
       request
     }
 

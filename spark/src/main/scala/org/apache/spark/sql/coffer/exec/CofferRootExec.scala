@@ -58,7 +58,10 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
 
   private def run[T](how: SparkPlan => T): T = opened {
     CofferQuery.within(sparkContext, query) {
-      CofferQuery.current(sparkContext).foreach(_.asks(AskedText.of(sparkContext)))
+      CofferQuery.current(sparkContext).foreach { q =>
+        q.asks(AskedText.of(sparkContext))
+        q.reads(child)
+      }
       val result = child match {
         case aqe: AdaptiveSparkPlanExec => aqe.withFinalPlanUpdate(how)
         case plan => executeQuery(how(plan))
@@ -158,11 +161,13 @@ object CofferQueryException {
   }
 
   private def hint(condition: String): String = condition match {
-    case "COFFER_FILE" | "COFFER_OPERATOR" =>
+    case code if code == "COFFER_OPERATOR" || code.startsWith("COFFER_FILE_") =>
       "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at home"
+    case "COFFER_INPUT_CHANGED" =>
+      "run the query again once nothing writes to the plain files; `coffer adopt` or `coffer encrypt` pins them for good"
     case "COFFER_MEMORY" =>
       "give each engine more memory (spark.coffer.engine.memory), or split the work finer (spark.sql.shuffle.partitions)"
-    case "COFFER_STORAGE" =>
+    case "COFFER_STORAGE" | "COFFER_DISK_FULL" =>
       "check the tables' storage, and that the disks of executors (spark.local.dir) have room"
     case _ => "run the query again; if it persists, an executor or its storage changes sealed data"
   }

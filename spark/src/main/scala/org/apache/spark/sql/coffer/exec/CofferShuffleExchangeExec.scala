@@ -206,7 +206,9 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     val accepted = sealedShuffle.known()
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     val hiding = Hiding.of(conf)
-    Statistics(BigInt(hiding.size(bytes)), hiding.rows(accepted.getRows))
+    // What may come out otherwise when it is made again says nothing of what there is: by a count Spark drops joins and limits.
+    val rows = if (accepted.getMayChange) None else hiding.rows(accepted.getRows)
+    Statistics(BigInt(hiding.size(bytes)), rows)
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.exec
 
+import java.security.SecureRandom
 import java.util.Properties
 
 import scala.jdk.CollectionConverters._
@@ -70,6 +71,7 @@ object StageSealer {
           .setBroadcast(i.leaf.broadcast)
           .setSide(sides.of(new Ref(i.leaf.plan))))
     }
+    query.unverified.foreach(scan => request.addUnverified(scan))
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
     val answer = query.driver.client.sealStage(request.build())
     if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
@@ -173,6 +175,13 @@ object NeutralJob {
     "spark.job.tags")
   private val GROUP = "spark.jobGroup.id"
 
+  // It never leaves this JVM: over a bare digest a host could try names.
+  private lazy val secret = {
+    val bytes = new Array[Byte](32)
+    new SecureRandom().nextBytes(bytes)
+    bytes
+  }
+
   def run[T](sc: SparkContext)(body: => T): T = {
     val before = sc.getLocalProperties
     sc.setLocalProperties(clean(before))
@@ -183,12 +192,17 @@ object NeutralJob {
   private[coffer] def clean(before: Properties): Properties = {
     val after = new Properties()
     kept.foreach(k => Option(before.getProperty(k)).foreach(after.setProperty(k, _)))
-    // A group's name is the user's text; its hash still groups.
+    // A group's name is the user's text; its hash still groups the jobs of one application.
     Option(before.getProperty(GROUP)).foreach { g =>
-      after.setProperty(GROUP, Hashing.sha256().hashUnencodedChars(g).toString.take(16))
+      after.setProperty(GROUP, grouped(secret, SparkContext.getActive.fold("")(_.applicationId), g))
     }
     after.setProperty("callSite.short", "sealed stage")
     after.setProperty("callSite.long", "")
     after
   }
+
+  private[exec] def grouped(secret: Array[Byte], application: String, group: String): String =
+    Hashing.hmacSha256(secret).newHasher()
+      .putInt(application.length).putUnencodedChars(application).putUnencodedChars(group)
+      .hash().toString.take(32)
 }

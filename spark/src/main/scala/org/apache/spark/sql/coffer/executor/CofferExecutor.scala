@@ -16,7 +16,11 @@ import org.apache.spark.sql.coffer.wire.{Address, ChannelPool, EngineProcess}
 import org.apache.spark.util.Utils
 
 /** An engine that the driver has admitted, and the connections to it. */
-final class AttestedEngine(val id: String, val pool: ChannelPool, process: Option[EngineProcess]) {
+final class AttestedEngine(val id: String, val address: Address, val pool: ChannelPool, process: Option[EngineProcess]) {
+
+  /** When it proved itself last, by System.nanoTime. */
+  @volatile private[executor] var proved: Long = System.nanoTime()
+
   def isAlive: Boolean = process.forall(_.isAlive)
   def epitaph: Option[String] = process.flatMap(_.epitaph)
 
@@ -52,10 +56,41 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       dead.close()
       current = None
     }
-    current.getOrElse {
-      val engine = start()
-      current = Some(engine)
-      engine
+    current match {
+      case Some(engine) =>
+        // In time: once it is too late, the sessions whose keys it has are ended.
+        if (renewNanos > 0 && System.nanoTime() - engine.proved > renewNanos / 2) renew(engine)
+        engine
+      case None =>
+        val engine = start()
+        current = Some(engine)
+        engine
+    }
+  }
+
+  private val renewNanos = TimeUnit.SECONDS.toNanos(extra.get(CofferConf.RENEW_SECONDS).fold(0L)(_.toLong))
+
+  /** What it proved before still counts, or the driver says that it does not when keys are asked for. */
+  private def renew(engine: AttestedEngine): Unit =
+    try attestAgain(engine, engine.proved)
+    catch { case e: CofferException => logWarning(s"the engine could not prove itself again: ${e.getMessage}") }
+
+  /** Has an engine prove itself again that did so last at `proved`, as far as the caller knows: others may have been faster. */
+  def attestAgain(engine: AttestedEngine, proved: Long): Unit = engine.synchronized {
+    if (engine.proved == proved) {
+      attest(engine.address, engine.pool)
+      engine.proved = System.nanoTime()
+    }
+  }
+
+  /** The session's keys for an engine. One that the driver does not know any more, by its age or by a policy that changed, proves itself anew. */
+  def keys(session: Array[Byte], engine: AttestedEngine): Array[Byte] = {
+    val proved = engine.proved
+    try bytes(ask(Ask.Keys(session, engine.id)))
+    catch {
+      case e: CofferException if e.code == CofferExecutor.ENGINE_UNKNOWN =>
+        attestAgain(engine, proved)
+        bytes(ask(Ask.Keys(session, engine.id)))
     }
   }
 
@@ -67,7 +102,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     process.foreach(ofThisBuild)
     val address = process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
     val pool = new ChannelPool(address)
-    try new AttestedEngine(attest(address, pool), pool, process)
+    try new AttestedEngine(attest(address, pool), address, pool, process)
     catch {
       case e: Throwable =>
         pool.close()
@@ -185,6 +220,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
 
 object CofferExecutor extends Logging {
   private val ASK_SECONDS = 120L
+  private val ENGINE_UNKNOWN = "engine_unknown"
   @volatile private var running: Option[CofferExecutor] = None
 
   def get: CofferExecutor = running.getOrElse(throw new CofferException(
@@ -199,6 +235,7 @@ object CofferExecutor extends Logging {
       "COFFER_SECRET_ON_EXECUTOR",
       s"${EngineProcess.PASSPHRASE_VARIABLE} is set in an executor's environment",
       "set it for the driver only; change the passphrase if the executor's machine is not trusted")
+    if (!CofferConf.isLocal(conf)) SentFailures.install(conf)
     val executor = new CofferExecutor(context, extra)
     running = Some(executor)
     // Attestation takes a round trip or two; the first task should not wait for the engine to start.

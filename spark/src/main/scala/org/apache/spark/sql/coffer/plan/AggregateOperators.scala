@@ -40,7 +40,7 @@ private[plan] object AggregateOperators extends OperatorFamily {
         translation.node(plan).setAggregate(builder).build()
       }
       node <- if (givesBuffers(plan)) Right(aggregate) else results(plan, aggregate, translation)
-    } yield Relation(node, plan.output, child.partitions)
+    } yield Relation(node, Buffers.output(plan), child.partitions)
   }
 
   private def givesBuffers(plan: BaseAggregateExec): Boolean =
@@ -89,7 +89,7 @@ private[plan] object AggregateOperators extends OperatorFamily {
       known <- AggregateFunctions.of(function)
       resultType <- Types.of(function.dataType)
       inputTypes <- traverse(function.children)(c => Types.of(c.dataType))
-      buffer <- Types.schema(function.aggBufferAttributes)
+      buffer <- Types.schema(Buffers.of(function))
       args <-
         if (merges(call)) {
           Right(function.aggBufferAttributes.indices.map(i => ReferenceExpressions.column(offset + i)))

@@ -15,10 +15,10 @@ private[plan] object CastExpressions extends ExpressionFamily {
         to <- Types.of(e.dataType)
         // Spark resolves a zone for each cast; only those that need it have a meaning that depends on it.
         zone <- if (e.needsTimeZone) TimeZones.of(e) else Right("")
-      } yield {
-        val cast = Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
-        Expr.newBuilder.setCast(cast).build()
-      }
+        cast = Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
+          .setFloatText(FloatTexts.of(e))
+        checked <- CharVarcharExpressions.checked(Expr.newBuilder.setCast(cast).build(), e, scope)
+      } yield checked
     },
     entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
       if (e.child.dataType == BinaryType && SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {

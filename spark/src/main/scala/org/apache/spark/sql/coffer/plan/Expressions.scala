@@ -61,6 +61,7 @@ object Expressions {
     CastExpressions,
     DateExpressions,
     StringExpressions,
+    CharVarcharExpressions,
     MathExpressions)
 
   private val byClass: Map[Class[_], ExpressionEntry] =
@@ -105,7 +106,7 @@ private[plan] object Calls {
       resultType <- Types.of(expr.dataType)
       zone <- TimeZones.of(expr)
     } yield {
-      val call = Call.newBuilder.setName(name).setType(resultType).setMode(mode).setTimeZone(zone)
+      val call = Call.newBuilder.setName(name).setType(resultType).setMode(mode).setTimeZone(zone).setFloatText(FloatTexts.of(expr))
       args.foreach(call.addArgs)
       Expr.newBuilder.setCall(call).build()
     }

@@ -44,7 +44,8 @@ private[plan] object Fallibility {
   private val alwaysTotal: Set[String] = Set(
     "and", "or", "not", "is_null", "is_not_null", "is_nan", "eq", "equal_null_safe", "lt", "le", "gt", "ge", "if",
     "coalesce", "starts_with", "ends_with", "contains", "like", "upper", "lower", "length", "octet_length", "substring",
-    "year", "quarter", "month", "day_of_month", "day_of_week", "day_of_year", "normalize_nan_and_zero")
+    "year", "quarter", "month", "day_of_month", "day_of_week", "day_of_year", "normalize_nan_and_zero",
+    "read_side_padding", "string_rpad")
 
   private def total(call: Call): Boolean = alwaysTotal.contains(call.getName)
 

@@ -98,9 +98,10 @@ object Operators {
           Relation(translation.node(s.plan).setScan(scan).build(), s.output, s.partitions)
         }
       case i: InputLeaf =>
-        Types.schema(i.output).map { schema =>
+        val output = Buffers.read(i.plan, i.output)
+        Types.schema(output).map { schema =>
           val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema).setBroadcast(i.broadcast)
-          Relation(translation.node(i.plan).setInput(input).build(), i.output, i.partitions)
+          Relation(translation.node(i.plan).setInput(input).build(), output, i.partitions)
         }
       case h: HomeLeaf => HomeRows.convert(h, translation)
       case t: HomeTableLeaf => convertLeaf(t.scan, translation).flatMap(HomeRows.opened(t, _, translation))

@@ -18,7 +18,9 @@ private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
     },
     operator[FilterExec]("filter; directly above a scan, what cannot fail goes into the scan") { (plan, children, translation) =>
       val child = children.head
-      traverse(splitConjunctivePredicates(plan.condition))(placed(_, child, translation)).map { all =>
+      val own = splitConjunctivePredicates(plan.condition)
+      val conjuncts = if (child.scan.isDefined) own.flatMap(c => c +: CharVarchar.bounds(c)) else own
+      traverse(conjuncts)(placed(_, child, translation)).map { all =>
         val (pushed, kept) = (all.flatMap(_.left.toOption), all.flatMap(_.toOption))
         val below = if (pushed.isEmpty) child.node else push(pushed, child.node)
         val node =

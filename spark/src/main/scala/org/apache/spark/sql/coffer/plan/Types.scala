@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema, TypeId}
 import org.apache.spark.sql.types._
 
-/** Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings by the time a plan is physical. */
+/** Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings to plans; of a table's columns they are declared beside. */
 object Types {
 
   def of(dataType: DataType): Result[ProtoType] = dataType match {
@@ -57,6 +57,14 @@ object Types {
 
   def schema(output: Seq[Attribute]): Result[Schema] =
     traverse(output)(a => field(a.name, a.dataType, a.nullable)).map(schemaOf)
+
+  /** The columns of a table that is to be made. */
+  def declared(schema: StructType): Result[Schema] =
+    traverse(schema.fields.toSeq) { f =>
+      field(f.name, f.dataType, f.nullable).map { made =>
+        if (CharVarchar.is(f.dataType)) made.toBuilder.setDeclared(f.dataType.catalogString).build() else made
+      }
+    }.map(schemaOf)
 
   def structType(schema: Schema): Result[StructType] = {
     import scala.jdk.CollectionConverters._

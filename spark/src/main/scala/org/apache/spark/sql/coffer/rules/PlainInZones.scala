@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, TableS
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable}
+import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable, SealedFormat}
 import org.apache.spark.sql.connector.catalog.{Table, TableCatalog}
 import org.apache.spark.sql.execution.command._
 import org.apache.spark.sql.execution.datasources._
@@ -141,8 +141,7 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
 
   private def plain(name: TableIdentifier): Seq[CatalogTable] = known(name).filterNot(t => sealedFormat(t.provider)).toSeq
 
-  private def sealedFormat(provider: Option[String]): Boolean =
-    provider.exists(p => p.equalsIgnoreCase("coffer") || p == classOf[CofferDataSource].getName)
+  private def sealedFormat(provider: Option[String]): Boolean = SealedFormat.is(provider)
 
   private def default(name: TableIdentifier): Path = new Path(catalog.defaultTablePath(name))
 

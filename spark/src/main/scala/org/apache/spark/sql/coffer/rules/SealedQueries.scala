@@ -9,7 +9,7 @@ import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedInsert, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
-import org.apache.spark.sql.execution.command.{CreateViewCommand, ExplainCommand}
+import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand, ExplainCommand}
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 
@@ -18,9 +18,11 @@ object SealedQueries extends (LogicalPlan => Unit) {
 
   override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
     plan match {
-      case _: ExplainCommand | _: CreateViewCommand => ()
+      case _: ExplainCommand | _: CreateViewCommand | _: AlterViewAs | _: AlterViewAsCommand => ()
       case insert: SealedInsert => query(insert.child)
       case SealedMaking(rows) => query(rows)
+      // Nothing of it is read.
+      case _: UncacheTable => ()
       // It runs one of the two above.
       case SaveIntoDataSourceCommand(_, _: CofferDataSource, _, _) => ()
       case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw SealedWrites.refused(w.nodeName)
@@ -74,7 +76,7 @@ object SealedQueries extends (LogicalPlan => Unit) {
   }
 
   private def leaf(node: LogicalPlan): Option[String] = node match {
-    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing => throw CofferTable.noTable(t.name())
+    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing => throw t.failure.getOrElse(CofferTable.noTable(t.name()))
     case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
     case r: DataSourceV2ScanRelation => plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
     case _: LogicalRDD | _: ExternalRDD[_] =>

@@ -15,8 +15,8 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
     case ReturnAnswer(_: SealedInsert) if CofferConf.hostEngines(session.sparkContext.conf) =>
       throw Refused.writeByHosts()
     case ReturnAnswer(insert: SealedInsert) if Sites.needed(insert) =>
-      Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(insert.child)))))
-    case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(query))))
+      Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
+    case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
     case table: HomeTable => Seq(HomeTableExec(table))
     case home: Home => Seq(HomeExec(home.openings, session.sessionState.executePlan(home.away).executedPlan))
     case _ => Nil

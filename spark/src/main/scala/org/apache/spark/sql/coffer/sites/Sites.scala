@@ -8,6 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.coffer.{CofferConf, CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
 import org.apache.spark.sql.coffer.proto.plan.Reveal
@@ -113,7 +114,9 @@ private[coffer] final class Sites(session: SparkSession) {
 
   // ---- leaves
 
-  private def table(scan: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): Placed =
+  private def table(found: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): Placed = {
+    // What becomes of this is analysed once more: CHAR columns have been padded by then.
+    val scan = found.copy(output = found.output.map(CharVarcharUtils.cleanAttrMetadata))
     if (hosts && !table.unverified && hidden(scan, table)) AtHome(HomeTable.of(table, scan.output))
     else if (table.stored.isEmpty)
       if (hosts) allOpen(DataSourceV2Relation(table.asStored, scan.output, None, None, relation.options))
@@ -134,6 +137,7 @@ private[coffer] final class Sites(session: SparkSession) {
       val stored = DataSourceV2Relation(table.asStored, output.map(_.asInstanceOf[AttributeReference]), None, None, relation.options)
       Away(stored, AttributeMap(held.map { case (h, _) => h.attribute -> h }))
     }
+  }
 
   /** Whether engines without keys have nothing of a column that the query needs of a table. */
   private def hidden(scan: DataSourceV2ScanRelation, table: CofferTable): Boolean =

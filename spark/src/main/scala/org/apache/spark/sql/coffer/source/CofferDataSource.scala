@@ -1,18 +1,23 @@
 package org.apache.spark.sql.coffer.source
 
-import java.nio.file.Paths
 import java.util
 import java.util.OptionalLong
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.CommonConfigurationKeysPublic
+
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.rules.DeniedColumns
-import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, TypeId}
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
-import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider, V1Table}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
@@ -33,13 +38,13 @@ class CofferDataSource extends TableProvider with CreatableRelationProvider with
   /** Schemas come from manifests; one that a catalog keeps would be the host's word. */
   override def supportsExternalMetadata(): Boolean = false
 
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = CofferTable.open(options).schema
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = CofferTable.listed(options).schema
 
   override def getTable(
       schema: StructType,
       partitioning: Array[Transform],
       properties: util.Map[String, String]): Table =
-    CofferTable.open(new CaseInsensitiveStringMap(properties))
+    CofferTable.listed(new CaseInsensitiveStringMap(properties))
 
   override def createRelation(
       context: SQLContext,
@@ -59,7 +64,9 @@ final class CofferTable private (
     val info: TableInfo,
     location: String,
     val viewed: Boolean = false,
-    known: Map[Int, ColumnFigures] = Map.empty)
+    known: Map[Int, ColumnFigures] = Map.empty,
+    val failure: Option[CofferException] = None,
+    val entry: Option[CatalogTable] = None)
     extends Table
     with SupportsRead
     with SupportsWrite {
@@ -68,6 +75,14 @@ final class CofferTable private (
   def unverified: Boolean = info.getUnverified
 
   def missing: Boolean = info.getHandle == 0
+
+  /** The table as a catalog's entry has it: what `DESCRIBE` and its like show of it. */
+  def entered(as: CatalogTable): CofferTable = new CofferTable(info, location, viewed, known, failure, Some(as))
+
+  override def properties(): util.Map[String, String] = {
+    val shown = entry.fold(Map.empty[String, String])(V1Table.addV2TableProperties)
+    (shown ++ failure.map(e => "status" -> s"[${e.code}] ${e.plain}")).asJava
+  }
 
   /** Not there: what a policy would make of a table, for queries that are planned and never run. */
   def imagined: Boolean = info.getHandle == CofferTable.IMAGINED
@@ -92,13 +107,13 @@ final class CofferTable private (
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
 
   /** The same version as its files have it: the stored columns, if there are any, in the place of the columns. */
-  def asStored: CofferTable = new CofferTable(info, location, viewed = true, known)
+  def asStored: CofferTable = new CofferTable(info, location, viewed = true, known, failure, entry)
 
   override val schema: StructType =
     if (viewed && info.getStoredCount > 0) StructType(StoredColumn.all(info).map(_.field))
     else StructType(info.getSchema.getFieldsList.asScala.map { f =>
       // A denied column may come to be NULL.
-      StructField(f.getName, CofferTable.dataType(f.getType), f.getNullable || denied(f.getName))
+      StructField(f.getName, CofferTable.declared(f), f.getNullable || denied(f.getName))
     }.toArray)
 
   /** Stored bytes of each column of the schema. */
@@ -113,22 +128,37 @@ final class CofferTable private (
   override def partitioning(): Array[Transform] = partitionNames.map(Expressions.identity(_): Transform).toArray
 
   // Not BATCH_WRITE: with it `save` would not come to CofferDataSource. SealedWrites takes the commands before Spark plans a V1 write.
-  override def capabilities(): util.Set[TableCapability] =
-    util.EnumSet.of(
+  override def capabilities(): util.Set[TableCapability] = {
+    val all = util.EnumSet.of(
       TableCapability.BATCH_READ,
       TableCapability.V1_BATCH_WRITE,
       TableCapability.TRUNCATE,
       TableCapability.OVERWRITE_BY_FILTER,
       TableCapability.OVERWRITE_DYNAMIC)
+    // So that what fails is its opening, not the number of columns.
+    if (failure.isDefined) all.add(TableCapability.ACCEPT_ANY_SCHEMA)
+    all
+  }
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new CofferScanBuilder(this)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = throw CofferTable.noExtensions
 
-  /** Its newest version, opened now. */
-  def newest(): CofferTable = CofferTable.at(info.getPath)
+  /** Errors where a catalog calls it by another table's name: what a catalog says is the host's word. */
+  def calledInCatalog(called: String): Unit = if (!missing && !unverified && !imagined && !called.equalsIgnoreCase(info.getName)) {
+    val request = OpenTable.newBuilder.setPath(info.getPath).setTableId(info.getTableId).setName(called)
+    CofferDriver.get.client.openTable(request.build())
+  }
+
+  /** Its newest version, opened now: of this very table, and not of another that was made at its path meanwhile. */
+  def newest(): CofferTable = {
+    val request = OpenTable.newBuilder.setPath(info.getPath).setTableId(info.getTableId).setIfThere(true)
+    new CofferTable(CofferDriver.get.client.openTable(request.build()), info.getPath)
+  }
 
   override def equals(other: Any): Boolean = other match {
+    // Else Spark would take the one with its entry for the one without.
+    case t: CofferTable if failure.isDefined || t.failure.isDefined || t.entry.isDefined != entry.isDefined => this eq t
     case t: CofferTable => t.info.getTableId == info.getTableId && t.info.getVersion == info.getVersion && t.viewed == viewed
     case _ => false
   }
@@ -148,7 +178,7 @@ object CofferTable {
     val path = Option(options.get("path")).filter(_.nonEmpty)
     val name = Option(options.get("name")).filter(_.nonEmpty)
     (path, name) match {
-      case (Some(p), _) => request.setPath(local(p))
+      case (Some(p), _) => request.setPath(Locations.served(p, settings(options)))
       case (None, Some(n)) => request.setName(n)
       case (None, None) =>
         throw new CofferException(
@@ -159,15 +189,29 @@ object CofferTable {
     new CofferTable(CofferDriver.get.client.openTable(request.build()), path.orElse(name).getOrElse(""))
   }
 
+  /** What the one who names a folder sets of Hadoop's counts too. */
+  private[coffer] def settings(options: CaseInsensitiveStringMap): Configuration = {
+    val settings = ClassicSession.active.sessionState.newHadoopConfWithOptions(options.asCaseSensitiveMap.asScala.toMap)
+    // Writers' options come in lower case.
+    val key = CommonConfigurationKeysPublic.FS_DEFAULT_NAME_KEY
+    Option(options.get(key)).foreach(settings.set(key, _))
+    settings
+  }
+
+  /** As a catalog has it: what does not open is a table all the same, and says why when it is used; else it would spoil every listing. */
+  private[source] def listed(options: CaseInsensitiveStringMap): CofferTable =
+    try {
+      val table = open(options)
+      if (table.missing) throw noTable(table.name())
+      table
+    } catch { case e: CofferException => unopened(Option(options.get("path")).orElse(Option(options.get("name"))).getOrElse(""), e) }
+
+  private def unopened(location: String, why: CofferException): CofferTable =
+    new CofferTable(TableInfo.getDefaultInstance, location, failure = Some(why))
+
   /** The table in a folder, or none there. */
   def at(path: String): CofferTable =
     new CofferTable(CofferDriver.get.client.openTable(OpenTable.newBuilder.setPath(path).setIfThere(true).build()), path)
-
-  /** A path as people write it, or a `file:` URI. A relative one counts from where the driver runs. */
-  def local(path: String): String = {
-    val plain = path.stripPrefix("file://").replaceFirst("^file:/+", "/")
-    Paths.get(plain).toAbsolutePath.normalize.toString
-  }
 
   /** Plain Parquet files of the policy's unverified inputs, as one table for engines to read. */
   def plain(files: Seq[String], name: String): CofferTable = {
@@ -189,6 +233,10 @@ object CofferTable {
     "COFFER_UNSEALED_PLAN",
     "a sealed table was to be written by Spark itself, from executors",
     "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions")
+
+  /** CHAR and VARCHAR, whose values are strings; Spark pads and checks them wherever a relation has a column of such a type. */
+  private def declared(f: Field): DataType =
+    if (f.getDeclared.isEmpty) dataType(f.getType) else CatalystSqlParser.parseDataType(f.getDeclared)
 
   private[coffer] def dataType(t: ProtoType): DataType = t.getId match {
     case TypeId.NULL => NullType

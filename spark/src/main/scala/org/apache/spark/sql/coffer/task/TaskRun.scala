@@ -86,7 +86,7 @@ final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskConte
           answer(channel, input, inputs)
         case M.NEED_KEYS_VALUE =>
           val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
-          val release = executor.bytes(executor.ask(Ask.Keys(session, engine.id)))
+          val release = executor.keys(session, engine)
           channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
         case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
         case M.FAILED_VALUE => throw failed(Failed.parseFrom(message.payload))

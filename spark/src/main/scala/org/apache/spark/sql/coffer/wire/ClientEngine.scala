@@ -45,8 +45,12 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
   def publishWrite(request: PublishWrite): WritePublished =
     call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
   def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
-  def dropTable(path: String, tableId: String): TableDropped =
-    call(M.DROP_TABLE, DropTable.newBuilder.setPath(path).setTableId(tableId).build(), M.TABLE_DROPPED, TableDropped.parser)
+
+  /** `check` only asks whether it may be; no id: what the register knows at the path, which does not open. */
+  def dropTable(path: String, tableId: String, check: Boolean): TableDropped = {
+    val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setCheck(check).build()
+    call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
+  }
   def checkPlain(paths: Seq[String]): PlainChecked = {
     val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
     call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)
@@ -54,6 +58,11 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
   def checkRead(handle: Int, columns: Seq[String]): ReadChecked = {
     val request = CheckRead.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
     call(M.CHECK_READ, request, M.READ_CHECKED, ReadChecked.parser)
+  }
+  def checkSettings(settings: Iterable[(String, String)]): SettingsChecked = {
+    val request = CheckSettings.newBuilder
+    settings.foreach { case (key, value) => request.addSettings(Setting.newBuilder.setKey(key).setValue(value)) }
+    call(M.CHECK_SETTINGS, request.build(), M.SETTINGS_CHECKED, SettingsChecked.parser)
   }
   def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)

@@ -1,21 +1,18 @@
 package org.apache.spark.sql.coffer.write
 
-import java.net.URI
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, TableSpec}
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, ResolveDefaultColumns}
 import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
 import org.apache.spark.sql.coffer.driver.CofferDriver
 import org.apache.spark.sql.coffer.plan.Types
 import org.apache.spark.sql.coffer.proto.wire.{BeginWrite, PublishWrite}
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.source.{Locations, SealedFormat}
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.errors.QueryCompilationErrors
@@ -47,25 +44,30 @@ final case class MakeTableExec(
   private lazy val identifier = TableIdentifier(ident.name, ident.namespace.headOption)
 
   override protected def run(): Seq[InternalRow] = {
+    Entries.check(spec)
     val exists = catalog.tableExists(ident)
     if (exists && ifNotExists) return Nil
     if (exists && !replace) throw QueryCompilationErrors.tableAlreadyExistsError(ident)
     if (!exists && replace && !orCreate) throw QueryCompilationErrors.cannotReplaceMissingTableError(ident)
+    // A manifest keeps no default: Spark's own refusal of formats that do not, rather than NULLs later.
+    rows.left.foreach(ResolveDefaultColumns.validateTableProviderForDefaultValue(_, Some("coffer"), "CREATE TABLE", false))
     val known = if (exists) Some(sessionCatalog.getTableMetadata(identifier)) else None
-    known.filterNot(_.provider.exists(_.equalsIgnoreCase("coffer"))).foreach { _ =>
+    known.filterNot(SealedFormat.is(_)).foreach { _ =>
       throw new CofferException("COFFER_REPLACE", s"$identifier is a table of another format", "drop it first")
     }
-    val location = spec.location.map(CatalogUtils.stringToURI)
-    val folder = known.map(_.location).orElse(location).getOrElse(sessionCatalog.defaultTablePath(identifier))
-    val schema = rows.fold(identity, query => query.schema.asNullable)
+    lazy val asked = Entries.folder(sessionCatalog, identifier, spec.location)
+    val folder = known.fold(asked)(_.location)
+    if (spec.location.isDefined && Locations.served(asked) != Locations.served(folder))
+      throw Entries.refused(s"LOCATION ${spec.location.mkString}", s"$identifier lies at $folder, and its next version does too")
+    val schema = rows.fold(identity, query => CharVarcharUtils.getRawSchema(query.schema, session.sessionState.conf).asNullable)
     val mode = if (replace) Mode.REPLACE else Mode.CREATE
     val target =
-      NewTables.target(mode, NewTables.local(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
+      NewTables.target(mode, Locations.served(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
     rows match {
       case Right(query) => session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
       case Left(_) => NewTables.withoutRows(target)
     }
-    if (known.isEmpty) enter(folder, managed = location.isEmpty && !spec.external)
+    if (known.isEmpty) Entries.enter(sessionCatalog, identifier, folder, managed = spec.location.isEmpty && !spec.external, spec)
     Nil
   }
 
@@ -73,44 +75,6 @@ final case class MakeTableExec(
   private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse {
     ident.namespace.headOption.filterNot(_ == catalog.defaultNamespace.headOption.getOrElse("default")).fold(ident.name)(db =>
       s"$db.${ident.name}")
-  }
-
-  /** As [[V2SessionCatalog.createTable]] does, but for a folder that is not empty any more. */
-  private def enter(folder: URI, managed: Boolean): Unit = sessionCatalog.createTable(
-    CatalogTable(
-      identifier = identifier,
-      tableType = if (managed) CatalogTableType.MANAGED else CatalogTableType.EXTERNAL,
-      storage = CatalogStorageFormat.empty.copy(locationUri = Some(folder)),
-      schema = new StructType,
-      provider = Some("coffer"),
-      properties = spec.properties,
-      comment = spec.comment),
-    ignoreIfExists = false,
-    validateLocation = false)
-}
-
-/** DROP TABLE of a sealed table whose files are Spark's to delete: register and policy forget it too, and with it its key. */
-final case class DropSealedTableExec(catalog: V2SessionCatalog, ident: Identifier, purge: Boolean) extends LeafV2CommandExec {
-  override def output: Seq[Attribute] = Nil
-  override protected def stringArgs: Iterator[Any] = Iterator(ident)
-
-  override protected def run(): Seq[InternalRow] = {
-    val location = session.sessionState.catalog.getTableMetadata(TableIdentifier(ident.name, ident.namespace.headOption)).location
-    // A table that does not open any more can still be dropped; what the register knows of it, `coffer keys forget` removes.
-    val table =
-      try Some(CofferTable.at(NewTables.local(location)))
-      catch { case _: CofferException => None }
-    if (purge) catalog.purgeTable(ident) else catalog.dropTable(ident)
-    table.filterNot(_.missing).foreach(t => CofferDriver.get.client.dropTable(t.info.getPath, t.info.getTableId))
-    Nil
-  }
-}
-
-object DropSealedTableExec {
-  def managed(catalog: V2SessionCatalog, ident: Identifier): Boolean = catalog.tableExists(ident) && {
-    val metadata = org.apache.spark.sql.classic.SparkSession.active.sessionState.catalog
-      .getTableMetadata(TableIdentifier(ident.name, ident.namespace.headOption))
-    metadata.tableType == CatalogTableType.MANAGED && metadata.provider.exists(_.equalsIgnoreCase("coffer"))
   }
 }
 
@@ -131,7 +95,7 @@ object NewTables {
         case i => i
       }
     }
-    val columns = Types.schema(DataTypeUtils.toAttributes(schema)).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    val columns = Types.declared(schema).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
     val begin = BeginWrite.newBuilder
       .setMode(mode)
       .setPath(path)
@@ -153,12 +117,4 @@ object NewTables {
     val driver = CofferDriver.get
     SealedPublication(driver, target)(begun => driver.client.publishWrite(PublishWrite.newBuilder.setWrite(begun.getWrite).build()))
   }
-
-  /** A folder of this machine; other storage is not there yet. */
-  def local(uri: URI): String =
-    if (uri.getScheme == null || uri.getScheme == "file") uri.getPath
-    else throw new CofferException(
-      "COFFER_STORAGE_SCHEME",
-      s"sealed tables cannot be written to ${uri.getScheme} storage yet",
-      "use a folder that driver and executors share")
 }

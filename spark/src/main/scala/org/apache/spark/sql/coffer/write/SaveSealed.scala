@@ -5,10 +5,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode}
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.source.{CofferTable, Locations}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -27,14 +28,14 @@ object SaveSealed {
     val table = CofferTable.open(options)
     val partitions =
       Option(options.get(DataSourceUtils.PARTITIONING_COLUMNS_KEY)).fold(Seq.empty[String])(DataSourceUtils.decodePartitioningColumns)
-    val path = Option(options.get("path")).map(CofferTable.local).getOrElse(table.info.getPath)
+    val path = Option(options.get("path")).map(Locations.served(_, CofferTable.settings(options))).getOrElse(table.info.getPath)
 
     def make(how: Mode): LogicalPlan = SealedInsert(
       NewTables.target(
         how,
         path,
         Option(options.get("name")).getOrElse(""),
-        query.schema.asNullable,
+        CharVarcharUtils.getRawSchema(query.schema).asNullable,
         partitions,
         session.sessionState.conf.resolver),
       query)

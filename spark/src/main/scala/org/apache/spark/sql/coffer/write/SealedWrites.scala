@@ -1,13 +1,15 @@
 package org.apache.spark.sql.coffer.write
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EqualNullSafe, EqualTo, Expression, Literal, PredicateHelper}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EqualNullSafe, EqualTo, Expression, Literal, PredicateHelper, StringRPad}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
 import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BooleanType
 
 /**
@@ -59,6 +61,9 @@ object SealedWrites extends Rule[LogicalPlan] with PredicateHelper {
         case EqualNullSafe(a: Attribute, value) if value.foldable => equal(a, value, table)
         case EqualNullSafe(Cast(a: Attribute, _, _, _), value) if value.foldable => equal(a, value, table)
         case EqualTo(a: Attribute, value) if value.foldable => equal(a, value, table)
+        // A CHAR that Spark compares with a longer text.
+        case EqualNullSafe(StringRPad(a: Attribute, _, _), value) if value.foldable => equal(a, value, table)
+        case EqualTo(StringRPad(a: Attribute, _, _), value) if value.foldable => equal(a, value, table)
         case other => throw refused(s"overwriting where ${other.nodeName.toLowerCase} holds")
       }
   }
@@ -66,10 +71,13 @@ object SealedWrites extends Rule[LogicalPlan] with PredicateHelper {
   private def equal(a: Attribute, value: Expression, table: CofferTable): BeginWrite.Only = {
     val field = table.schema.fields.find(_.name == a.name).filter(f => table.partitionNames.contains(f.name))
       .getOrElse(throw refused(s"overwriting by ${a.name}, which is no partition column,"))
-    val typed = if (value.dataType == field.dataType) value else Cast(value, field.dataType)
+    val values = CharVarcharUtils.replaceCharVarcharWithString(field.dataType)
+    val typed = if (value.dataType == values) value else Cast(value, values)
+    // As the rows that were written have it.
+    val stored = if (SQLConf.get.charVarcharAsString) typed else CharVarcharUtils.stringLengthCheck(typed, field.dataType)
     BeginWrite.Only.newBuilder
       .setColumn(field.name)
-      .setValue(PartitionValues.of(typed.eval(null), field.dataType))
+      .setValue(PartitionValues.of(stored.eval(null), values))
       .build()
   }
 }

@@ -185,7 +185,7 @@ class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]") {
 }
 
 /** A Spark distribution for executors: the jars of this test's class path, without the plugin and what is packed into its jar. */
-private object SparkHome {
+private[coffer] object SparkHome {
   def prepare(): Unit = {
     val home = Paths.get(sys.env.getOrElse("SPARK_HOME", throw new IllegalStateException("set SPARK_HOME to a folder")))
     val jars = home.resolve("jars")

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.coffer.exec
 
+import java.nio.charset.StandardCharsets
+import java.security.MessageDigest
 import java.util.{Base64, Properties}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkContext, SparkException}
 import org.apache.spark.sql.coffer.{Answer, Ask, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.source.CofferScan
@@ -43,9 +45,30 @@ class PiecesSuite extends AnyFunSuite {
     assert(after.getProperty("spark.sql.execution.id") == "12")
     assert(after.getProperty("spark.scheduler.pool") == "fast")
     assert(after.getProperty("spark.job.interruptOnCancel") == "true")
-    assert(after.getProperty("spark.jobGroup.id").matches("[0-9a-f]{16}"))
+    assert(after.getProperty("spark.jobGroup.id").matches("[0-9a-f]{32}"))
     assert(after.getProperty("spark.sql.shuffle.partitions") == null)
     assert(after.getProperty("spark.rdd.scope") == null)
+  }
+
+  test("a host cannot try a group's name: its hash takes a secret") {
+    def group(name: String): String = {
+      val before = new Properties()
+      before.setProperty("spark.jobGroup.id", name)
+      NeutralJob.clean(before).getProperty("spark.jobGroup.id")
+    }
+    val name = "salaries of 2026"
+    val sent = group(name)
+    assert(sent == group(name) && sent != group("salaries of 2025"), "it groups")
+    val guesses = for {
+      algorithm <- Seq("MD5", "SHA-1", "SHA-256", "SHA-512")
+      charset <- Seq(StandardCharsets.UTF_8, StandardCharsets.UTF_16LE, StandardCharsets.UTF_16BE)
+      text <- Seq(name, SparkContext.getActive.fold("")(_.applicationId) + name)
+    } yield MessageDigest.getInstance(algorithm).digest(text.getBytes(charset)).map(b => f"$b%02x").mkString
+    guesses.foreach(g => assert(!g.startsWith(sent) && !g.contains(sent.take(16))))
+    // What makes the difference.
+    def keyed(key: Byte, application: String) = NeutralJob.grouped(Array.fill(32)(key), application, name)
+    assert(keyed(1, "a") == keyed(1, "a"))
+    assert(Set(keyed(1, "a"), keyed(2, "a"), keyed(1, "b"), sent).size == 4)
   }
 
   test("an engine's memory is read as the engine reads it") {

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node, Sink}
@@ -77,7 +78,7 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     }
     val before = client.begun.size
     save("ignore", "/sealed/t")
-    assert(intercept[Exception](save("errorifexists", "/sealed/t")).getMessage.contains("PATH_ALREADY_EXISTS"))
+    assert(intercept[AnalysisException](save("errorifexists", "/sealed/t")).getCondition == "PATH_ALREADY_EXISTS")
     assert(client.begun.size == before)
     val parted = written(spark.table("u").write.format("coffer").partitionBy("s").save("/new/b"))._1
     assert(parted.getPartitionColumnsList.asScala == Seq("s"))
@@ -93,8 +94,10 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     assert(spark.catalog.tableExists("made"))
     spark.sql("DROP TABLE made")
     engine.failures.put((1, 0), 100)
-    try intercept[Exception](spark.sql("CREATE TABLE unmade USING coffer AS SELECT * FROM u"))
-    finally engine.failures.clear()
+    val failed =
+      try intercept[CofferQueryException](spark.sql("CREATE TABLE unmade USING coffer AS SELECT * FROM u"))
+      finally engine.failures.clear()
+    assert(failed.getCondition == "DIVIDE_BY_ZERO")
     assert(!spark.catalog.tableExists("unmade"))
     val published = client.published.size
     spark.sql("CREATE TABLE empty (a INT NOT NULL, b STRING) USING coffer")
@@ -105,8 +108,10 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
   test("a failed task gives the write up; one that is repeated does not count twice") {
     val (aborted, published) = (client.aborted.size, client.published.size)
     engine.failures.put((1, 0), 100)
-    try intercept[CofferQueryException](spark.sql("INSERT INTO t SELECT * FROM u"))
-    finally engine.failures.clear()
+    val failed =
+      try intercept[CofferQueryException](spark.sql("INSERT INTO t SELECT * FROM u"))
+      finally engine.failures.clear()
+    assert(failed.getCondition == "DIVIDE_BY_ZERO")
     assert(client.aborted.size == aborted + 1 && client.published.size == published)
     assert(client.aborted.asScala.last.getWrite == client.begun.size)
     engine.failures.put((1, 0), 1)
@@ -120,7 +125,7 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     refused("COFFER_UNSUPPORTED")(spark.sql("CREATE TABLE r USING coffer AS SELECT id FROM range(3)"))
     val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(1L)).map(org.apache.spark.sql.Row(_)), spark.range(1).schema)
     refused("COFFER_UNSUPPORTED")(rows.write.format("coffer").save("/new/r"))
-    Seq("DELETE FROM t WHERE k = 1", "UPDATE t SET k = 2").foreach(sql => assert(intercept[Exception](spark.sql(sql)).getMessage != null))
+    Seq("DELETE FROM t WHERE k = 1", "UPDATE t SET k = 2").foreach(sql => refused("COFFER_PLAINTEXT_SINK")(spark.sql(sql)))
     assert(engine.tasks.get == before)
   }
 }

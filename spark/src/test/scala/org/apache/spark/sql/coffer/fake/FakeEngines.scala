@@ -27,6 +27,10 @@ import org.apache.spark.sql.internal.SQLConf
  */
 object FakeStreams {
   val SIZE = 16
+
+  /** What no setting may hold. */
+  val SECRET = "correct horse of the fake"
+
   def stream(stage: Int, partition: Int, target: Int): Array[Byte] =
     ByteBuffer.allocate(SIZE).order(ByteOrder.LITTLE_ENDIAN)
       .putInt(stage).putInt(partition).putInt(target).putInt(0x5eed ^ stage ^ partition << 8 ^ target << 16).array()
@@ -57,6 +61,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
 
   /** Of which stages it is said that a repeated task may bring other rows. */
   @volatile var indeterminate: SealStage => Boolean = _ => false
+  @volatile var mayChange: Boolean = false
   private val sessions = new AtomicInteger()
   private val epochs = new AtomicInteger()
 
@@ -102,6 +107,12 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))
       case C.DESCRIBE_FRAGMENT_VALUE if describes =>
         c.send(C.FRAGMENT_DESCRIBED_VALUE, FragmentDescribed.newBuilder.setText("(a fragment)\n").build())
+      case C.CHECK_SETTINGS_VALUE =>
+        val leaked = CheckSettings.parseFrom(payload).getSettingsList.asScala.find(_.getValue.contains(FakeStreams.SECRET))
+        leaked match {
+          case Some(setting) => problem(c, "COFFER_SECRET_IN_CONF", s"${setting.getKey} holds a secret")
+          case None => c.send(C.SETTINGS_CHECKED_VALUE, SettingsChecked.getDefaultInstance)
+        }
       case C.CHECK_PLAIN_VALUE =>
         checkedPlain.add(CheckPlain.parseFrom(payload))
         c.send(C.PLAIN_CHECKED_VALUE, PlainChecked.getDefaultInstance)
@@ -196,7 +207,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
     val maps = sealedStage.getTasksCount
     if (!right || request.getMaps != maps || request.getCommitsCount != maps) problem(c, "COFFER_COMMITS", "wrong commits")
     else {
-      val answer = CommitsAccepted.newBuilder.setEpoch(epochs.incrementAndGet()).setRows(rows(maps))
+      val answer = CommitsAccepted.newBuilder.setEpoch(epochs.incrementAndGet()).setMayChange(mayChange).setRows(rows(maps))
         .setSealedAttempts(ByteString.copyFromUtf8("attempts"))
       val reduces = FakeEngine.targets(Fragment.parseFrom(sealedStage.getFragment))
       (0 until reduces).foreach(r => answer.addRowsByReduce(1L).addBytesByReduce(bytes(r)))

@@ -41,7 +41,8 @@ abstract class Lie {
 
 /** What the harness says to the lying executor, through Py4J. */
 object Hostile {
-  private val lies: Map[String, Random => Lie] = ResultLies.all ++ RecordLies.all ++ ShuffleFileLies.all ++ BroadcastLies.all
+  private val lies: Map[String, Random => Lie] =
+    ResultLies.all ++ RecordLies.all ++ ShuffleFileLies.all ++ BroadcastLies.all ++ ReadProperties.all
   private var lie: Option[Lie] = None
   private val deeds = mutable.ArrayBuffer.empty[String]
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.hostile
 
 import java.net.URL
+import java.nio.file.{Files, Path}
 import java.util.{HashMap => JHashMap}
 
 import scala.concurrent.duration._
@@ -8,7 +9,7 @@ import scala.reflect.ClassTag
 import scala.util.Random
 import scala.util.control.NonFatal
 
-import gadget.Gadget
+import gadget.{Chain, Chains, Gadget}
 
 import org.apache.spark.{SecurityManager, SparkEnv}
 import org.apache.spark.internal.plugin.PluginMessage
@@ -30,16 +31,30 @@ object Intruder {
     "change support" -> (() => new java.beans.PropertyChangeSupport(new java.util.ArrayList[String]())),
     "random source" -> (() => new java.security.SecureRandom()),
     "naming exception" -> (() => new javax.naming.NamingException("a"))
-  )
+  ) ++ Chains.all.map(built)
 
-  /** Whether a gadget's own code has ever run in this JVM. */
-  def ran(): Boolean = Gadget.ran
+  // These end in a class of the corpus's own.
+  private val named = Set("hadoop-writable", "externalizable", "proxy-of-a-comparator")
+  private def built(chain: Chain): (String, () => AnyRef) =
+    chain.name -> (() => chain.build(mark(chain.name), file(chain.name)))
+
+  private lazy val folder: Path = Files.createTempDirectory("coffer-chains")
+  private def mark(chain: String): String = s"coffer.gadget.$chain"
+  private def file(chain: String): Path = folder.resolve(chain)
+
+  /** Whether a gadget's own code, or a chain's, has ever run in this JVM. */
+  def ran(): Boolean = Gadget.ran || Chains.all.exists(c => Chains.ran(mark(c.name), file(c.name), wait = false))
+
+  /** The same, of a chain of classes that are Java's, Scala's and Spark's own. */
+  def sendChain(seed: Long): Array[String] = sent(seed, Chains.all.filterNot(chain => named(chain.name)).map(built))
 
   /** Sends one object that does harm when it is read. Gives what was sent where, and how the driver answered, in two lines. */
-  def send(seed: Long): Array[String] = {
+  def send(seed: Long): Array[String] = sent(seed, harms)
+
+  private def sent(seed: Long, from: Seq[(String, () => AnyRef)]): Array[String] = {
     val rng = new Random(seed)
     val place = places(rng.nextInt(places.size))
-    val (name, harm) = harms(rng.nextInt(harms.size))
+    val (name, harm) = from(rng.nextInt(from.size))
     val answer =
       try if (place == "upload") upload(harm()) else ask(place, harm())
       catch { case NonFatal(e) => Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).take(20).mkString("; ") }

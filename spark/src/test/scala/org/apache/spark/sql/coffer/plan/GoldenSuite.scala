@@ -64,7 +64,9 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
   private def valid[A](result: Result[A]): A = result.fold(u => fail(u.message), identity)
 
   private def show(message: Message): String =
-    GoldenSuite.compact(TextFormat.printer().printToString(message))
+    // Which digits floats have as text is this JVM's, not the plan's (PiecesSuite looks at it).
+    GoldenSuite.compact(
+      TextFormat.printer().printToString(message).linesIterator.filterNot(_.trim.startsWith("float_text:")).mkString("\n"))
 }
 
 object GoldenSuite {

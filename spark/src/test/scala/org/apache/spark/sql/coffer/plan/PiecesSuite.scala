@@ -2,8 +2,21 @@ package org.apache.spark.sql.coffer.plan
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, EqualTo, Literal => CatalystLiteral}
-import org.apache.spark.sql.coffer.proto.plan.TypeId
+import org.apache.spark.sql.catalyst.expressions.{
+  Add,
+  AttributeReference,
+  BRound,
+  Cast,
+  EqualTo,
+  Expression,
+  In,
+  InSet,
+  Literal => CatalystLiteral,
+  Round,
+  ToPrettyString
+}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.coffer.proto.plan.{FloatText, TypeId}
 import org.apache.spark.sql.execution.{CollectTailExec, FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -27,6 +40,41 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
       DayTimeIntervalType(), VariantType, TimeType(6), StringType("UNICODE")).foreach { t =>
       assert(Types.of(t).isLeft, t)
     }
+  }
+
+  test("a table's columns are declared CHAR and VARCHAR beside their values' type") {
+    val schema = StructType.fromDDL("c CHAR(3), v VARCHAR(20), s STRING NOT NULL")
+    val fields = Types.declared(schema).map(s => (0 until 3).map(s.getFields)).fold(u => fail(u.message), identity)
+    assert(fields.map(f => (f.getType.getId, f.getDeclared, f.getNullable)) ===
+      Seq((TypeId.STRING, "char(3)", true), (TypeId.STRING, "varchar(20)", true), (TypeId.STRING, "", false)))
+  }
+
+  test("floats as text are those of this JVM, where an answer goes by them") {
+    val mine = if (Runtime.version.feature < 19) FloatText.FLOAT_TEXT_JDK18 else FloatText.FLOAT_TEXT_SHORTEST
+    val (d, f, i) = (AttributeReference("d", DoubleType)(), AttributeReference("f", FloatType)(), AttributeReference("i", IntegerType)())
+    def text(e: Expression): FloatText = {
+      val scope = new Scope(Seq(d, f, i), new Translation(PlanFixture.context()))
+      val made = scope.convert(e).fold(u => fail(u.message), identity)
+      if (made.hasCast) made.getCast.getFloatText else made.getCall.getFloatText
+    }
+    Seq(Cast(d, StringType), Cast(f, StringType), Cast(f, DecimalType(38, 0)), ToPrettyString(d, Some("UTC")), Round(d, CatalystLiteral(1)),
+      BRound(f, CatalystLiteral(-1), true)).foreach(e => assert(text(e) === mine, e))
+    Seq(Cast(i, StringType), Add(d, d), ToPrettyString(i, Some("UTC")))
+      .foreach(e => assert(text(e) === FloatText.FLOAT_TEXT_SHORTEST, e))
+  }
+
+  test("a padded CHAR that is compared with texts has bounds") {
+    val c = AttributeReference("c", StringType)()
+    val read =
+      CharVarcharUtils.addPaddingForScan(CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType.fromDDL("c CHAR(5)")).head match {
+        case f => c.withMetadata(f.metadata)
+      })
+    def bounds(e: Expression): Seq[String] = CharVarchar.bounds(e).map(_.sql)
+    assert(bounds(EqualTo(read, CatalystLiteral("ab   "))) === Seq("(c >= 'ab')", "(c <= 'ab   ')"))
+    assert(bounds(In(read, Seq(CatalystLiteral("b    "), CatalystLiteral("ab   ")))) === Seq("(c >= 'ab')", "(c <= 'b    ')"))
+    assert(bounds(InSet(read, Set(UTF8String.fromString("b    "), null))) === Seq("(c >= 'b')", "(c <= 'b    ')"))
+    Seq(In(read, Seq(c)), EqualTo(c, CatalystLiteral("ab   ")), EqualTo(read, CatalystLiteral(null, StringType)), EqualTo(read, c))
+      .foreach(e => assert(bounds(e) === Nil, e))
   }
 
   test("decimal literals are at their type's scale, whatever scale the value came with") {

@@ -20,7 +20,6 @@ class ReferenceSuite extends AnyFunSuite {
 
   test("the engine's reference lists every function that is translated") {
     val engine = Paths.get("../docs/reference/expressions.md")
-    if (!Files.exists(engine)) cancel(s"$engine is not there yet")
     val text = new String(Files.readAllBytes(engine), StandardCharsets.UTF_8)
     val missing = Expressions.reference.flatMap(_._2).map(_._2).flatMap("^`(\\w+)`".r.findFirstMatchIn(_)).map(_.group(1))
       .filterNot(name => text.contains(s"`$name`"))
@@ -37,7 +36,7 @@ object ReferenceSuite {
       |Literals are shown as `?` in such messages. This page is made from the code (`ReferenceSuite`); the engine's side of the functions
       |is in `expressions.md`.
       |
-      |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and VARCHAR are strings), binary, date,
+      |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and VARCHAR as Spark has them), binary, date,
       |timestamp with and without time zone. Nested types, intervals, variants, user-defined types and other collations are refused.
       |
       |Three things happen on the way:
@@ -59,6 +58,11 @@ object ReferenceSuite {
       |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`, `variance_samp`, `variance_pop`, and what Spark
       |rewrites to them (`any_value`, `bool_and`, `count_if`, `try_sum`, …); with DISTINCT and FILTER; in each of Spark's modes.
       |User-defined aggregates are refused.
+      |
+      |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they do not depend on the order of the rows, nor
+      |does whether a sum of decimals fits its type. `min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first` and `last` depend on the order:
+      |what is computed from them is reported to Spark as INDETERMINATE
+      |([0020](../decisions/0020-exact-sums-and-a-list-of-what-is-repeatable.md) has the whole list).
       |""".stripMargin
 
   def page: String = {

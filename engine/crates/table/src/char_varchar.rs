@@ -1,0 +1,254 @@
+//! CHAR(n) and VARCHAR(n): strings with a length that Spark notes beside the schema, and minds when it reads and writes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
+use coffer_schemes::char_text;
+use parquet::file::metadata::KeyValue;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{Column, Error, SparkType};
+
+/// Where Spark notes its schema in a Parquet file.
+const ROW_METADATA: &str = "org.apache.spark.sql.parquet.row.metadata";
+/// What it calls the type of a string column that is more than that.
+const TYPE_STRING: &str = "__CHAR_VARCHAR_TYPE_STRING";
+
+#[derive(Deserialize)]
+struct Row {
+    fields: Vec<RowField>,
+}
+
+#[derive(Deserialize)]
+struct RowField {
+    name: String,
+    #[serde(rename = "type")]
+    kind: serde_json::Value,
+    #[serde(default)]
+    metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Gives string columns of a file the CHAR or VARCHAR that Spark noted of them. A note that does not read as one is none.
+pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<KeyValue>>) {
+    let noted = notes.into_iter().flatten().find(|note| note.key == ROW_METADATA);
+    let row: Option<Row> = noted.and_then(|note| serde_json::from_str(note.value.as_deref()?).ok());
+    let mut declared = BTreeMap::new();
+    for field in row.into_iter().flat_map(|row| row.fields) {
+        // With spark.sql.preserveCharVarcharTypeInfo the type itself says it.
+        let text = field.metadata.get(TYPE_STRING).unwrap_or(&field.kind).as_str();
+        if let Some(kind) = text.and_then(|text| text.parse::<SparkType>().ok()) {
+            declared.insert(field.name, kind);
+        }
+    }
+    for (name, kind, _) in columns.iter_mut().filter(|column| column.1 == SparkType::String) {
+        *kind = declared
+            .get(name)
+            .copied()
+            .filter(|kind| kind.is_text())
+            .unwrap_or(*kind);
+    }
+}
+
+/// Spark's schema of a file with these columns; none where Parquet's types say it all.
+pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
+    columns.iter().find(|column| column.kind != column.kind.of_values())?;
+    let field = |column: &Column| {
+        let mut metadata = serde_json::Map::new();
+        if column.kind != column.kind.of_values() {
+            metadata.insert(TYPE_STRING.to_owned(), json!(column.kind.to_string()));
+        }
+        json!({
+            "name": column.name,
+            "type": json_name(column.kind.of_values()),
+            "nullable": column.nullable,
+            "metadata": metadata,
+        })
+    };
+    let fields: Vec<_> = columns.iter().map(field).collect();
+    let row = json!({ "type": "struct", "fields": fields });
+    Some(KeyValue::new(ROW_METADATA.to_owned(), row.to_string()))
+}
+
+/// Of the types, four are called otherwise in Spark's JSON than in its DDL.
+fn json_name(kind: SparkType) -> String {
+    match kind {
+        SparkType::Byte => "byte".to_owned(),
+        SparkType::Short => "short".to_owned(),
+        SparkType::Int => "integer".to_owned(),
+        SparkType::Long => "long".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+/// Rows as Spark stores them: CHAR is padded, of a VARCHAR that is too long the last spaces go, and a longer text is an error.
+pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBatch, Error> {
+    mapped(batch, columns, |text, column| {
+        let stored = match column.kind {
+            SparkType::Char { length } => char_text::fixed(text, size(length)),
+            SparkType::Varchar { length } => char_text::limited(text, size(length)).map(Into::into),
+            _ => Some(text.into()),
+        };
+        stored.ok_or_else(|| Error::Lossy {
+            column: column.name.clone(),
+            reason: format!("a value is too long for {} (EXCEED_LIMIT_LENGTH)", column.kind),
+        })
+    })
+}
+
+/// Rows as Spark reads them: a CHAR that another program stored short is padded.
+pub fn read(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBatch, Error> {
+    mapped(batch, columns, |text, column| {
+        Ok(match column.kind {
+            SparkType::Char { length } => char_text::padded(text, size(length)),
+            _ => text.into(),
+        })
+    })
+}
+
+fn size(length: u32) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
+fn mapped(
+    batch: &RecordBatch,
+    columns: &[Column],
+    f: impl for<'t> Fn(&'t str, &Column) -> Result<std::borrow::Cow<'t, str>, Error>,
+) -> Result<RecordBatch, Error> {
+    if columns.iter().all(|column| column.kind == column.kind.of_values()) {
+        return Ok(batch.clone());
+    }
+    let map = |(array, column): (&ArrayRef, &Column)| {
+        let texts = match array.as_string_opt::<i32>() {
+            Some(texts) if column.kind != column.kind.of_values() => texts,
+            _ => return Ok(Arc::clone(array)),
+        };
+        let texts = texts.iter().map(|text| text.map(|text| f(text, column)).transpose());
+        let array: ArrayRef = Arc::new(texts.collect::<Result<StringArray, Error>>()?);
+        Ok(array)
+    };
+    let arrays = batch
+        .columns()
+        .iter()
+        .zip(columns)
+        .map(map)
+        .collect::<Result<Vec<_>, Error>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), arrays, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Schema;
+
+    use super::*;
+
+    fn column(name: &str, kind: SparkType) -> Column {
+        Column {
+            id: 1,
+            name: name.into(),
+            kind,
+            nullable: true,
+            protection: "tee".into(),
+        }
+    }
+
+    fn columns() -> [Column; 4] {
+        [
+            column("n", SparkType::Int),
+            column("c", SparkType::Char { length: 3 }),
+            column("v", SparkType::Varchar { length: 3 }),
+            column("s", SparkType::String),
+        ]
+    }
+
+    #[test]
+    fn what_is_noted_is_read_again() {
+        let columns = columns();
+        let note = row_metadata(&columns).unwrap();
+        let mut found: Vec<_> = columns
+            .iter()
+            .map(|c| (c.name.clone(), c.kind.of_values(), true))
+            .collect();
+        declare(&mut found, Some(&vec![note]));
+        assert!(
+            found.iter().zip(&columns).all(|(found, column)| found.1 == column.kind),
+            "{found:?}"
+        );
+        assert!(row_metadata(&[column("s", SparkType::String)]).is_none());
+    }
+
+    #[test]
+    fn a_note_of_spark_is_read_and_nonsense_is_none() {
+        let read = |text: &str| {
+            let mut columns = [
+                ("c".to_owned(), SparkType::String, true),
+                ("n".to_owned(), SparkType::Int, true),
+            ];
+            declare(
+                &mut columns,
+                Some(&vec![KeyValue::new(ROW_METADATA.to_owned(), text.to_owned())]),
+            );
+            assert_eq!(columns[1].1, SparkType::Int);
+            columns[0].1
+        };
+        let field = |kind: &str, metadata: &str| {
+            format!(
+                r#"{{"type":"struct","fields":[{{"name":"c","type":{kind},"nullable":true,"metadata":{metadata}}},
+                {{"name":"n","type":"char(3)","nullable":true,"metadata":{{}}}}]}}"#
+            )
+        };
+        let noted = field("\"string\"", r#"{"__CHAR_VARCHAR_TYPE_STRING":"varchar(7)"}"#);
+        assert_eq!(read(&noted), SparkType::Varchar { length: 7 });
+        assert_eq!(read(&field("\"char(4)\"", "{}")), SparkType::Char { length: 4 });
+        assert_eq!(read(&field("\"string\"", "{}")), SparkType::String);
+        assert_eq!(read(&field("{\"type\":\"array\"}", "{}")), SparkType::String);
+        assert_eq!(
+            read(&field(
+                "\"string\"",
+                r#"{"__CHAR_VARCHAR_TYPE_STRING":"array<char(7)>"}"#
+            )),
+            SparkType::String
+        );
+        assert_eq!(read(&field("\"integer\"", "{}")), SparkType::String);
+        assert_eq!(read("{"), SparkType::String);
+    }
+
+    #[test]
+    fn values_are_stored_as_spark_stores_them() {
+        let columns = columns();
+        let schema = Schema::new(columns.iter().map(Column::field).collect::<Vec<_>>());
+        let batch = |c: Option<&str>, v: Option<&str>| {
+            let text = |text: Option<&str>| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+            let number: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![1]));
+            RecordBatch::try_new(
+                Arc::new(schema.clone()),
+                vec![number, text(c), text(v), text(Some("long enough"))],
+            )
+            .unwrap()
+        };
+        let texts = |batch: &RecordBatch, at: usize| {
+            let found = batch.column(at).as_string::<i32>().clone();
+            found.iter().next().flatten().map(str::to_owned)
+        };
+        let done = stored(&batch(Some("é"), Some("ab     ")), &columns).unwrap();
+        assert_eq!(
+            (texts(&done, 1).as_deref(), texts(&done, 2).as_deref()),
+            (Some("é  "), Some("ab "))
+        );
+        let done = stored(&batch(None, Some("")), &columns).unwrap();
+        assert_eq!((texts(&done, 1), texts(&done, 2).as_deref()), (None, Some("")));
+        for (c, v) in [(Some("abcd"), None), (None, Some("abcd")), (Some(" abc"), None)] {
+            let error = stored(&batch(c, v), &columns).unwrap_err().to_string();
+            assert!(
+                error.contains("EXCEED_LIMIT_LENGTH") && !error.contains("abc"),
+                "{error}"
+            );
+        }
+        let read = read(&batch(Some("a"), Some("abcd")), &columns).unwrap();
+        assert_eq!(
+            (texts(&read, 1).as_deref(), texts(&read, 2).as_deref()),
+            (Some("a  "), Some("abcd"))
+        );
+    }
+}

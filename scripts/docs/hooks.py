@@ -33,10 +33,12 @@ PAGES = {
 
 _INCLUDE = re.compile(r'^--8<-- "([\w./-]+)"$', re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\[]*)\]\((?P<target>[^()\s]+)\)")
+# A list right below a paragraph: GitHub shows a list, Python's Markdown wants an empty line first.
+_LIST = re.compile(r"^(?![*+\-|#>\s]|\d+\. )(.+)\n(?=[*+-] \S)", re.MULTILINE)
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 
 
-def on_page_markdown(markdown: str, page, config, files) -> str:
+def on_page_markdown(markdown: str, page, **_) -> str:
     """The page's text as the site has it."""
     source = "docs/" + page.file.src_uri
     out = []
@@ -52,13 +54,15 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 
 def _rewritten(text: str, source: str, page) -> str:
     """`text`, which stands in the file `source` of the repository, with its links as seen from `page`."""
+
+    def prose(part: str) -> str:
+        return _LINK.sub(lambda link: _link(link, source, page), _LIST.sub(r"\1\n\n", part))
+
     out, end = [], 0
     for fence in _FENCE.finditer(text):
-        out.append(_LINK.sub(lambda link: _link(link, source, page), text[end : fence.start()]))
-        out.append(fence.group())
+        out += [prose(text[end : fence.start()]), fence.group()]
         end = fence.end()
-    out.append(_LINK.sub(lambda link: _link(link, source, page), text[end:]))
-    return "".join(out)
+    return "".join([*out, prose(text[end:])])
 
 
 def _link(link: re.Match[str], source: str, page) -> str:

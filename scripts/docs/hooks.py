@@ -53,7 +53,7 @@ def on_page_markdown(markdown: str, page, **_) -> str:
 
 
 def _rewritten(text: str, source: str, page) -> str:
-    """`text`, which stands in the file `source` of the repository, with its links as seen from `page`."""
+    """`text`, which is in the repository's file `source`, with links as seen from `page`."""
 
     def prose(part: str) -> str:
         return _LINK.sub(lambda link: _link(link, source, page), _LIST.sub(r"\1\n\n", part))

@@ -324,6 +324,47 @@ def test_dropping_a_database(s: Session) -> None:
         s.sql("DROP DATABASE e")
 
 
+def test_an_entry_that_leads_to_another_table_drops_and_renames_none(s: Session) -> None:
+    """The catalog is the host's: it points a name at another table's folder, whether that opens or not."""
+    s.fresh()
+    s.sql("CREATE TABLE u USING coffer AS SELECT 7 AS a")
+    point = """
+catalog = spark._jsparkSession.sessionState().catalog()
+entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, spark._jvm.scala.Option.apply("d")))
+is_at = entry.storage()
+place = spark._jvm.scala.Option.apply(spark._jvm.java.net.URI(uri))
+catalog.alterTable(entry.withNewStorage(
+    place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(), is_at.properties()))
+spark.catalog.refreshTable(table)
+"""
+    own, others = s.warehouse / "t", s.warehouse / "u"
+    statements = (
+        "DROP TABLE t",
+        "DROP TABLE IF EXISTS t PURGE",
+        "ALTER TABLE t RENAME TO w",
+        "TRUNCATE TABLE t",
+        "INSERT OVERWRITE t VALUES (1)",
+        "CREATE OR REPLACE TABLE t USING coffer AS SELECT 1 AS a",
+        "SELECT * FROM t",
+    )
+    hidden = s.folder / "hidden"
+    before = s.state() | {"entries": None}
+    for damaged in (False, True):
+        s.run(point, table="t", uri=f"file:{others}")
+        if damaged:
+            (others / "_coffer").rename(hidden)
+        for statement in statements:
+            with pytest.raises(QueryFailed) as failed:
+                s.sql(statement)
+            assert damaged or "[other_table]" in failed.value.message, f"{statement}: {failed.value.message}"
+        if damaged:
+            hidden.rename(others / "_coffer")
+        s.run(point, table="t", uri=f"file:{own}")
+        assert s.state() | {"entries": None} == before
+        assert s.rows("u") == [["7"]]
+    s.sql("DROP TABLE u")
+
+
 # ---- tables that do not open -------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ spark.local.dir /var/lib/spark/local
 spark.master.rest.enabled false
 spark.sql.sources.default coffer
 spark.ui.enabled false
+spark.driver.extraJavaOptions -Xss4m -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory
 ";
 
 struct Place {
@@ -139,6 +140,7 @@ fn each_setting_is_found() {
             "spark.serializer org.apache.spark.serializer.KryoSerializer",
             "coffer-serializer",
         ),
+        ("spark.driver.extraJavaOptions -Xss4m", "coffer-filter"),
         ("spark.shuffle.push.enabled true", "coffer-shuffle"),
         ("spark.coffer.driver.allowClasses a.B", "coffer-allowed-classes"),
         ("spark.sql.adaptive.enabled false", "adaptive-off"),
@@ -186,7 +188,7 @@ fn each_setting_is_found() {
             "connect-open",
         ),
         (
-            "spark.driver.extraJavaOptions -agentlib:jdwp=transport=dt_socket",
+            "spark.driver.defaultJavaOptions -agentlib:jdwp=transport=dt_socket",
             "driver-debug-port",
         ),
         ("spark.local.dir /data,/tmp/", "local-disks"),

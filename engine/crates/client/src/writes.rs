@@ -315,12 +315,17 @@ impl Service {
     fn to_drop(&self, register: &Register, request: &DropTable) -> Result<Option<TableRecord>, ClientError> {
         let path = spelling::normal(Path::new(local(&request.path)?))?;
         if request.table_id.is_empty() {
-            return Ok(register.by_path(&path)?);
+            let known = register.by_path(&path)?;
+            if let Some(known) = &known {
+                self.called(&request.name, &request.path, known.id)?;
+            }
+            return Ok(known);
         }
         let id: TableId = request
             .table_id
             .parse()
             .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
+        self.called(&request.name, &request.path, id)?;
         let known = register.by_id(id)?.filter(|known| known.is_at(&path));
         known
             .map(Some)

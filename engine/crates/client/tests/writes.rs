@@ -370,6 +370,25 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &other).await;
         assert!(refused.is_err(), "{path}");
     }
+    // Nor is one that the catalog calls by another table's name, whether it opens or not.
+    let second = BeginWrite {
+        mode: Mode::Create.into(),
+        path: w.site.folder.path().join("u").display().to_string(),
+        name: "u".to_owned(),
+        schema: Some(columns()),
+        ..BeginWrite::default()
+    };
+    let begun: WriteBegun = w.client.ask(ClientMessage::BeginWrite, &second).await.unwrap();
+    w.write(begun.write, &rows(&[(9, "zoe")], vec![])).await.unwrap();
+    for table_id in [info.table_id.clone(), String::new()] {
+        let misled = DropTable {
+            table_id,
+            name: "U".to_owned(),
+            ..check.clone()
+        };
+        let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &misled).await;
+        assert_eq!(refused.unwrap_err().code, "other_table");
+    }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
     assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());
@@ -498,7 +517,7 @@ async fn a_link_in_a_table_s_place_makes_it_no_other() {
         "folder_changed"
     );
     let error = w.write(waiting.write, &rows(&[(3, "cy")], vec![])).await.err().unwrap();
-    assert_eq!(error.code, "table", "{}", error.message);
+    assert_eq!(error.code, "file_missing", "{}", error.message);
     // The other is as it was, and is found by its own path alone.
     assert_eq!(w.names(), ["ann"]);
     let real = fs::canonicalize(w.folder()).unwrap();
@@ -541,7 +560,7 @@ async fn two_client_engines_and_a_manifest_that_comes_back() {
     let next = w.folder().join("_coffer/manifest-0000000002");
     fs::write(&next, b"planted").unwrap();
     let info = w.opened().await;
-    assert_eq!(info.err().unwrap().code, "table", "a manifest that nobody knows");
+    assert_eq!(info.err().unwrap().code, "version_unknown", "a manifest that nobody knows");
     fs::remove_file(&next).unwrap();
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();

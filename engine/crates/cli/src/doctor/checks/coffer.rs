@@ -11,6 +11,11 @@ use super::{
     site::open_to_others,
 };
 
+const FILTER: &str = "-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory";
+
+/// Where the options of the driver's JVM are.
+const OPTIONS: [&str; 2] = ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"];
+
 const PASSPHRASE_FILE: &str = "spark.coffer.passphraseFile";
 
 pub(super) const CHECKS: &[Check] = &[
@@ -63,6 +68,23 @@ pub(super) const CHECKS: &[Check] = &[
         find: |p| {
             let file = p.get(PASSPHRASE_FILE).filter(|file| open_to_others(Path::new(file)));
             file.map(|file| format!("{file} is open to other users"))
+        },
+    },
+    Check {
+        id: "coffer-filter",
+        severity: High,
+        why: "what executors send could make any object in the driver before Coffer's filter is in place; Coffer does not start so",
+        set: "spark.driver.extraJavaOptions -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory \
+            (coffer.session() and coffer sql set it by themselves)",
+        find: |p| {
+            let given = OPTIONS.iter().any(|key| {
+                let options = p.get(key).unwrap_or_default();
+                options.split_whitespace().any(|option| option == FILTER)
+            });
+            found(
+                p.has_executors() && !given,
+                "the driver's JVM is not given Coffer's deserialisation filter",
+            )
         },
     },
     Check {

@@ -46,9 +46,12 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
     call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
   def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
 
-  /** `check` only asks whether it may be; no id: what the register knows at the path, which does not open. */
-  def dropTable(path: String, tableId: String, check: Boolean): TableDropped = {
-    val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setCheck(check).build()
+  /**
+   * `check` only asks whether it may be; no id: what the register knows at the path, which does not open. An error where the register has the
+   * catalog's name for it, and by that another table.
+   */
+  def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped = {
+    val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
     call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
   }
   def checkPlain(paths: Seq[String]): PlainChecked = {

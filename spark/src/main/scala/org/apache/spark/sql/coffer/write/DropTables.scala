@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, Se
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.rules.NamedTables
 import org.apache.spark.sql.coffer.source.{CofferTable, Locations, SealedFormat}
 import org.apache.spark.sql.connector.catalog.CatalogManager.SESSION_CATALOG_NAME
 import org.apache.spark.sql.errors.QueryCompilationErrors
@@ -28,7 +29,8 @@ private[write] final class Dropped(entry: CatalogTable, catalog: SessionCatalog)
   }
 
   private def tell(check: Boolean): Unit = folder.foreach { at =>
-    CofferDriver.get.client.dropTable(opened.fold(at)(_.info.getPath), opened.fold("")(_.info.getTableId), check)
+    val name = NamedTables.name(entry.identifier.database, entry.identifier.table)
+    CofferDriver.get.client.dropTable(opened.fold(at)(_.info.getPath), opened.fold("")(_.info.getTableId), name, check)
   }
 
   /** Whether it may be dropped; nothing is touched. */

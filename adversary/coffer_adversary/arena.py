@@ -12,20 +12,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from coffer.workload import policies, tpch
-from coffer.workload.answers import Answer, difference
-from coffer.workload.cluster import Cluster
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import ground, hostile, policy, questions
-from coffer_security.attack.judge import DEFECTS, named
-from coffer_security.attack.logs import Log
-from coffer_security.attack.mutation import Outcome, Verdict
-from coffer_security.attack.questions import PROFILES, Question
-from coffer_security.attack.saboteur import Done, Saboteurs, program
+from coffer_adversary import ground, hostile, policy, questions
+from coffer_adversary.judge import DEFECTS, named
+from coffer_adversary.logs import Log
+from coffer_adversary.mutation import Outcome, Verdict
+from coffer_adversary.questions import PROFILES, Question
+from coffer_adversary.saboteur import Done, Saboteurs, program
+from coffer_testing import policies, tpch
+from coffer_testing.answers import Answer, difference
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 Kind = Literal["local", "cluster", "det-ope", "mixed"]
-# Arenas in local mode whose tables' columns have protections, by the policy's name: `coffer.workload.policies`.
+# Arenas in local mode whose tables' columns have protections, by the policy's name: `coffer_testing.policies`.
 PROTECTED: tuple[Kind, ...] = ("det-ope", "mixed")
 Kept = TypeVar("Kept")
 

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coffer_security.attack.report import Report
+from coffer_adversary.report import Report
 
-_MANIFEST = Path(__file__).parents[3] / "engine" / "Cargo.toml"
+_MANIFEST = Path(__file__).parents[2] / "engine" / "Cargo.toml"
 
 # Seconds for building the test, and for one run: some hundred times what one takes.
 _BUILDS = 7200.0

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from coffer_security.attack import ground
-from coffer_security.attack.ground import Pieces, Table
-from coffer_security.attack.layout import Chunk
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import ground
+from coffer_adversary.ground import Pieces, Table
+from coffer_adversary.mutation import Outcome
+from coffer_testing.parquet_layout import Chunk
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 _SIGNATURE = 28  # nonce and tag behind a footer in the clear
 _ROWS = ("row", "file")  # which row of which file `ashe` and `std` values are

@@ -1,4 +1,4 @@
-"""`security/run attack`: how many runs, from which seed, where the counts go."""
+"""`adversary/run`: how many runs, from which seed, where the counts go."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import time
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from coffer_security.attack import below, expected, registry
-from coffer_security.attack.arena import Arena, Kind
-from coffer_security.attack.orchestrator import Campaign
-from coffer_security.attack.report import Report
+from coffer_adversary import below, expected, registry
+from coffer_adversary.arena import Arena, Kind
+from coffer_adversary.orchestrator import Campaign
+from coffer_adversary.report import Report
 
 _LIVE_PERCENT = 30  # of the runs go through Spark, the rest below it
 
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
         wanted = {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
         unknown = {pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)}
         if unknown:
-            print(f"error: no mutation {sorted(unknown)[0]!r}\nhint: security/run attack --list", file=sys.stderr)
+            print(f"error: no mutation {sorted(unknown)[0]!r}\nhint: adversary/run --list", file=sys.stderr)
             return 2
         mutations = [mutation for mutation in mutations if mutation.name in wanted]
         scenarios = frozenset(wanted & set(below.SCENARIOS))
@@ -98,7 +98,7 @@ def _write(report: Report, arguments: argparse.Namespace, seconds: float) -> Non
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="security/run attack", description=__doc__)
+    parser = argparse.ArgumentParser(prog="adversary/run", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="applied runs in all (default: %(default)s)")
     parser.add_argument("--live", type=int, help="so many of them through Spark, the rest below it (default: 30 of 100)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")

@@ -6,12 +6,12 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coffer_security.attack import hostile
-from coffer_security.attack.hostile import Told
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import hostile
+from coffer_adversary.hostile import Told
+from coffer_adversary.mutation import Outcome
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coffer.workload.owner import Owner
-from coffer_security.attack import pair
-from coffer_security.attack.judge import DEFECTS, codes
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.pair import Message, Pair, Silent, field
+from coffer_adversary import pair
+from coffer_adversary.judge import DEFECTS, codes
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.pair import Message, Pair, Silent, field
+from coffer_testing.owner import Owner
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 # Fields of EngineEvidence and of Release.
 _PROTOCOL, _KIND, _KEY, _REPORT, _VERSION = 1, 2, 3, 4, 5

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary.mutation import Outcome
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 
 from coffer.pme import crypto_factory
-from coffer_security.attack.layout import TAIL
+from coffer_testing.parquet_layout import TAIL
 
 
 @lru_cache(maxsize=64)

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coffer.pme import load_keks
-from coffer.workload.answers import Answer
-from coffer.workload.owner import Owner
-from coffer_security.attack.layout import Layout, layout
-from coffer_security.attack.questions import Question
+from coffer_adversary.questions import Question
+from coffer_testing.answers import Answer
+from coffer_testing.owner import Owner
+from coffer_testing.parquet_layout import Layout, layout
 
 if TYPE_CHECKING:
     import random
 
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 _LOAD = "spark.read.format('coffer').load(path).createOrReplaceTempView(name)"
 

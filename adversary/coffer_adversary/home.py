@@ -6,7 +6,7 @@ of the plan runs there over both.
 
 from __future__ import annotations
 
-from coffer_security.attack.hostile import Told
+from coffer_adversary.hostile import Told
 
 _NEEDS = frozenset({"protected"})
 

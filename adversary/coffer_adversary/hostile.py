@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from coffer._find import find_jar
 from coffer.session import PLUGIN
-from coffer.workload.runner import QueryFailed
-from coffer_security.attack import ground
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import ground
+from coffer_adversary.mutation import Outcome
+from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer.workload.answers import Answer
-    from coffer.workload.runner import Driver
-    from coffer_security.attack.arena import Arena
-    from coffer_security.attack.questions import Question
+    from coffer_adversary.arena import Arena
+    from coffer_adversary.questions import Question
+    from coffer_testing.answers import Answer
+    from coffer_testing.runner import Driver
 
 _PACKAGE = "org.apache.spark.sql.coffer.hostile"
 _WRITES = 0.15  # of the runs attack a write

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-_ERRORS = Path(__file__).parents[3] / "docs" / "reference" / "errors.md"
+_ERRORS = Path(__file__).parents[2] / "docs" / "reference" / "errors.md"
 
 # Codes that say that something of ours broke, rather than that a check held.
 DEFECTS = frozenset({"COFFER_PANIC", "internal", "COFFER_CLIENT_LOST"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coffer.workload.runner import Driver
+from coffer_testing.runner import Driver
 
 # PySpark's level is WARN; what Coffer's programs write to their standard error is logged one below it.
 _HEAR = """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 Verdict = Literal["detected", "right_rows", "wrong", "race"]
 

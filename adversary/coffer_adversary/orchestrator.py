@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-from coffer_security.attack import expected
-from coffer_security.attack.arena import PROTECTED, Arena, Kind
-from coffer_security.attack.mutation import Mutation, Outcome
-from coffer_security.attack.report import Report, Row
+from coffer_adversary import expected
+from coffer_adversary.arena import PROTECTED, Arena, Kind
+from coffer_adversary.mutation import Mutation, Outcome
+from coffer_adversary.report import Report, Row
 
 # Tries without a place to apply it after which a mutation is given up: where it belongs, and where it may find nothing, as
 # those about broadcasts in a query that ends at home. So many tries one that must be detected has, until it is.

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from coffer._find import find_binary
-from coffer.workload.owner import Owner
+from coffer_testing.owner import Owner
 
 # Task protocol.
 ATTEST, EVIDENCE, REFUSED, RELEASE, RELEASED, START, NEED_KEYS, FAILED = 1, 2, 3, 4, 5, 6, 7, 13

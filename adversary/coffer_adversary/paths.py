@@ -16,16 +16,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer.workload.answers import difference
-from coffer.workload.runner import QueryFailed
-from coffer_security.attack import ground
-from coffer_security.attack.arena import Unwritten
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.questions import Question
+from coffer_adversary import ground
+from coffer_adversary.arena import Unwritten
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.questions import Question
+from coffer_testing.answers import difference
+from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer.workload.answers import Answer
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
+    from coffer_testing.answers import Answer
 
 _MANIFESTS = "_coffer"
 _numbers = count()

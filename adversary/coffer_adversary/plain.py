@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coffer.workload.answers import Answer
-from coffer_security.attack import ground
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.questions import Question
+from coffer_adversary import ground
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.questions import Question
+from coffer_testing.answers import Answer
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 _LOCAL = frozenset({"local"})
 _ROWS = 400
@@ -73,7 +73,7 @@ def inputs(arena: Arena) -> Inputs:
 
 # The same DataFrame twice, with something done in between: what a repeated task reads.
 _BEGIN = """
-from coffer.workload.answers import encode
+from coffer_testing.answers import encode
 for key, value in conf.items():
     spark.conf.set(key, value)
 try:
@@ -87,7 +87,7 @@ schema = [[field.name, field.dataType.simpleString()] for field in spark.begun.s
 result = [schema, rows, [str(folder) for folder in folders]]
 """
 _AGAIN = """
-from coffer.workload.answers import encode
+from coffer_testing.answers import encode
 result = [[encode(value) for value in row] for row in spark.begun.collect()]
 """
 _NO_SHUFFLE = (

@@ -8,12 +8,12 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coffer_security.attack import hostile
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import hostile
+from coffer_adversary.mutation import Outcome
 
 if TYPE_CHECKING:
-    from coffer.workload.answers import Answer
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
+    from coffer_testing.answers import Answer
 
 _GROUP = "spark.sparkContext.setJobGroup(name, name) if name else spark.sparkContext._jsc.clearJobGroup()"
 _NAMES = tuple(f"payroll of {year}" for year in range(1990, 2031))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coffer.workload import tpch
-from coffer.workload.answers import Answer
+from coffer_testing import tpch
+from coffer_testing.answers import Answer
 
 # How the same query is planned: other exchanges, other stages.
 PROFILES: dict[str, dict[str, str]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from coffer_security.attack.mutation import Mutation
+from coffer_adversary.mutation import Mutation
 
 MODULES = (
     *("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver"),
@@ -16,7 +16,7 @@ def mutations() -> list[Mutation]:
     """Every mutation, in the order of the modules; names are unique."""
     found: list[Mutation] = []
     for module in MODULES:
-        found += importlib.import_module(f"coffer_security.attack.{module}").MUTATIONS
+        found += importlib.import_module(f"coffer_adversary.{module}").MUTATIONS
     names = [mutation.name for mutation in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

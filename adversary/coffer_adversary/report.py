@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from coffer_security.attack import expected
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import expected
+from coffer_adversary.mutation import Outcome
 
 _FINDINGS = 20  # of a mutation that are kept word by word
 _COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")

@@ -6,7 +6,6 @@ Each listens on a socket of its own in one folder, and takes one line of JSON fo
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import tempfile
@@ -16,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coffer._find import find_binary, target_dir
+from coffer import find_binary
+from coffer_testing import programs
 
-PROGRAM = "coffer-saboteur"
 # The answer of one that is not there any more.
 _GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "lies": {}, "answer": ""}
 _PATIENCE = 10.0  # seconds for a saboteur to answer
@@ -45,8 +44,7 @@ class Health:
 
 def program() -> Path:
     """The saboteur beside the other programs; it is built with them and never shipped."""
-    named = os.environ.get("COFFER_BIN")
-    return Path(named) / PROGRAM if named else target_dir() / "release" / PROGRAM
+    return programs.find(programs.PROXY)
 
 
 class Saboteurs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coffer_security.attack.hostile import Told
+from coffer_adversary.hostile import Told
 
 _SHUFFLES = (
     "shuffle-data-flipped",

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import pair, policy
-from coffer_security.attack.judge import DEFECTS, codes, named
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.pair import Pair, Silent, field
+from coffer_adversary import pair, policy
+from coffer_adversary.judge import DEFECTS, codes, named
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.pair import Pair, Silent, field
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 _LOCAL = frozenset({"local"})
 _numbers = count()

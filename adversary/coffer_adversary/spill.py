@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer.workload.answers import difference
-from coffer.workload.processes import named as processes_named
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import ground
-from coffer_security.attack.arena import CONF, Hung
-from coffer_security.attack.judge import DEFECTS, named
-from coffer_security.attack.logs import Log
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import ground
+from coffer_adversary.arena import CONF, Hung
+from coffer_adversary.judge import DEFECTS, named
+from coffer_adversary.logs import Log
+from coffer_adversary.mutation import Outcome
+from coffer_testing.answers import difference
+from coffer_testing.processes import named as processes_named
+from coffer_testing.runner import Driver, QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
-    from coffer_security.attack.ground import Pieces
+    from coffer_adversary.arena import Arena
+    from coffer_adversary.ground import Pieces
 
 # So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
 _MEMORY = "8MiB"

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer_security.attack import forged, ground
-from coffer_security.attack.ground import Pieces, Table
-from coffer_security.attack.layout import Chunk, pages
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.questions import Question
+from coffer_adversary import forged, ground
+from coffer_adversary.ground import Pieces, Table
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.questions import Question
+from coffer_testing.parquet_layout import Chunk, pages
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer.workload.owner import Owner
-from coffer_security.attack import ground
-from coffer_security.attack.mutation import Outcome
-from coffer_security.attack.questions import Question
+from coffer_adversary import ground
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.questions import Question
+from coffer_testing.owner import Owner
 
 if TYPE_CHECKING:
-    from coffer.workload.answers import Answer
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
+    from coffer_testing.answers import Answer
 
 _MANIFESTS = "_coffer"
 # Where the fields of a manifest's clear envelope lie: docs/reference/table-format.md.

@@ -6,10 +6,10 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from coffer_security.attack.mutation import Mutation, Outcome
+from coffer_adversary.mutation import Mutation, Outcome
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
+    from coffer_adversary.arena import Arena
 
 _WRITES = 0.1  # of the runs attack a write
 

@@ -13,16 +13,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from coffer.workload.answers import Answer, difference
-from coffer.workload.runner import QueryFailed
-from coffer_security.attack import ground, questions
-from coffer_security.attack.arena import Unwritten
-from coffer_security.attack.judge import DEFECTS, named
-from coffer_security.attack.mutation import Outcome
+from coffer_adversary import ground, questions
+from coffer_adversary.arena import Unwritten
+from coffer_adversary.judge import DEFECTS, named
+from coffer_adversary.mutation import Outcome
+from coffer_testing.answers import Answer, difference
+from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_security.attack.arena import Arena
-    from coffer_security.attack.questions import Question
+    from coffer_adversary.arena import Arena
+    from coffer_adversary.questions import Question
 
 _MANIFESTS = "_coffer"
 _TAIL = 8  # the footer's length and the magic

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coffer.workload.processes import named, running
+from coffer_testing.processes import named, running
 
 _DEADLINE = 180.0  # seconds for a daemon to say that it is up
 _UI = r"Bound (?:Master|Worker)WebUI to .*started at (http://\S+)"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coffer.workload.queries import Query
-    from coffer.workload.runner import Driver
+    from coffer_testing.queries import Query
+    from coffer_testing.runner import Driver
 
 # Values that everybody knows to be in TPC-H: what a curious host would look for first.
 KNOWN_VALUES = ["DELIVER IN PERSON", "TAKE BACK RETURN", "1-URGENT", "BUILDING", "AUTOMOBILE", "PROMO BURNISHED"]
@@ -20,14 +20,12 @@ KNOWN_VALUES = ["DELIVER IN PERSON", "TAKE BACK RETURN", "1-URGENT", "BUILDING",
 OFFICIAL = (1, 3, 4, 6, 13, 15, 18, 21, 22)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `python -m coffer demo`."""
+def main(argv: list[str]) -> int:
+    """0 when every answer is the same and nothing was found in clear, else 1."""
+    parser = argparse.ArgumentParser(prog="testing/run demo", description=__doc__)
     parser.add_argument("--sf", default="0.1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder and say where it is")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """0 when every answer is the same and nothing was found in clear, else 1."""
+    arguments = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="coffer-demo-"))
     try:
         return _run(arguments.sf, folder)
@@ -39,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(scale: str, folder: Path) -> int:
-    from coffer.workload import tpch
-    from coffer.workload.owner import Owner
-    from coffer.workload.runner import Driver
+    from coffer_testing import tpch
+    from coffer_testing.owner import Owner
+    from coffer_testing.runner import Driver
 
     _say(f"making TPC-H data at scale {scale} (kept for the next run)")
     data = tpch.data(scale)
@@ -71,8 +69,8 @@ def _run(scale: str, folder: Path) -> int:
 
 def queries() -> list[Query]:
     """Some of TPC-H's own queries, then ours."""
-    from coffer.workload import tpch
-    from coffer.workload.queries import TPCH, Query
+    from coffer_testing import tpch
+    from coffer_testing.queries import TPCH, Query
 
     official = [Query(f"q{number}", tpch.query(number), ordered=True) for number in OFFICIAL]
     return official + TPCH
@@ -80,7 +78,7 @@ def queries() -> list[Query]:
 
 def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
     """Runs every query twice on both, the first time to warm up, prints the table, and adds up what was counted."""
-    from coffer.workload.answers import Answer, difference
+    from coffer_testing.answers import Answer, difference
 
     print(f"{'query':<24} {'rows':>7} {'sealed s':>9} {'plain s':>9}  same answer?")
     all_same = True
@@ -101,7 +99,7 @@ def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
 
 
 def _what_the_host_saw(plain: dict[str, Path], sealed: dict[str, Path], local: list[Path], counted: dict[str, int]) -> bool:
-    from coffer.workload.search import files, search, text
+    from coffer_testing.search import files, search, text
 
     print("\nWhat the untrusted side could see:")
     for name, folder in sealed.items():

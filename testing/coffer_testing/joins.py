@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from coffer.workload.queries import BOTH, Query
+from coffer_testing.queries import BOTH, Query
 
 A = "(SELECT * FROM edge WHERE id % 6 < 2)"
 B = "(SELECT * FROM edge WHERE id % 5 < 2 AND id > 300)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coffer.workload.owner import Owner
+from coffer_testing.owner import Owner
 
 # Columns of equal meaning: joined with each other.
 _LINKS = {

@@ -1,7 +1,7 @@
 """A Spark driver in a process of its own that answers queries over a pipe.
 
 Plugins are loaded when a Spark context starts, and one process holds one JVM: so plaintext Spark and Coffer each get a
-process. The child (`python -m coffer.workload.runner`) reads one JSON object a line and answers each with one line.
+process. The child (`python -m coffer_testing.runner`) reads one JSON object a line and answers each with one line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from coffer.workload.answers import Answer, encode
+from coffer_testing.answers import Answer, encode
 
 
 class QueryFailed(RuntimeError):
@@ -59,7 +59,7 @@ class Driver:
         }
         self._log = log.open("ab")
         self._process = subprocess.Popen(
-            [str(python or sys.executable), "-m", "coffer.workload.runner"],
+            [str(python or sys.executable), "-m", "coffer_testing.runner"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

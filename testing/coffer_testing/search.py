@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from coffer._find import find_binary
+from coffer_testing import programs
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def search(roots: Iterable[Path], planted: Iterable[Planted]) -> tuple[list[Hit]
             wanted.setdefault(data, (value.name, form))
     patterns = list(wanted)
     done = subprocess.run(
-        [str(find_binary("coffer-leakscan")), *map(str, roots)],
+        [str(programs.find(programs.LEAKSCAN)), *map(str, roots)],
         input=json.dumps([pattern.hex() for pattern in patterns]),
         capture_output=True,
         text=True,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from coffer.workload import data, tpch
-from coffer.workload.answers import Answer
-from coffer.workload.cluster import Cluster
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
-from coffer.workload.servers import hadoop_kms
+from coffer_testing import data, tpch
+from coffer_testing.answers import Answer
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
+from coffer_testing.servers import hadoop_kms
 
 # Files that take minutes each. They come first, so that of two processes none is left alone with one at the end.
 LONG = (

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.answers import encode
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.answers import encode
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF
 
 ROLES = """

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from coffer.advise import checks, domains, tables, workload
-from coffer.workload import tpch
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.queries import TPCH_OFFICIAL
-from coffer.workload.runner import Driver
+from coffer_testing import tpch
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.queries import TPCH_OFFICIAL
+from coffer_testing.runner import Driver
 from conftest import CONF, TPCH_SCALE, TPCH_TABLES, Expected
 
 HOSTS = {"spark.coffer.enclave": "none", "spark.coffer.client.maxBytes": "8g"}

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from coffer.workload.answers import Answer, difference, encode
+from coffer_testing.answers import Answer, difference, encode
 
 SCHEMA = [["a", "int"]]
 

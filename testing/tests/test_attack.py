@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.answers import Answer
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.attack import below, expected, forged, ground, hostile, judge, registry, wire, writes
-from coffer_security.attack.arena import CONF, Arena
-from coffer_security.attack.layout import Chunk, pages
-from coffer_security.attack.mutation import Mutation, Outcome
-from coffer_security.attack.orchestrator import Campaign, kinds_of
-from coffer_security.attack.questions import PROFILES, Question
-from coffer_security.attack.report import Report
+from coffer_adversary import below, expected, forged, ground, hostile, judge, registry, wire, writes
+from coffer_adversary.arena import CONF, Arena
+from coffer_adversary.mutation import Mutation, Outcome
+from coffer_adversary.orchestrator import Campaign, kinds_of
+from coffer_adversary.questions import PROFILES, Question
+from coffer_adversary.report import Report
+from coffer_testing.answers import Answer
+from coffer_testing.parquet_layout import Chunk, pages
+from coffer_testing.runner import Driver, QueryFailed
 
 SEED = 20261121
 # Few questions, but all kinds of stages: scans, shuffles, broadcasts, sorts, a write of each sort.
@@ -201,7 +201,7 @@ _COUNTS = (
     "accumulators-huge",
 )
 _KNOWN = """
-from coffer.workload.answers import encode
+from coffer_testing.answers import encode
 for key, value in conf.items():
     spark.conf.set(key, value)
 try:

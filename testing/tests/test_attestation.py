@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from coffer import find_binary
-from coffer.workload import data
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import data
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from tpm import SoftwareTpm
 
 SQL = "SELECT count(*) AS n, sum(id) AS s FROM events WHERE id > 10"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from xml.dom import minidom
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 from coffer_bench import page, report, sides
 from coffer_bench.__main__ import _numbers
@@ -87,7 +84,13 @@ class Started:
 @pytest.mark.parametrize("memory", ["1g", "3 GiB"])
 def test_sides_have_the_same_cores_and_memory_in_all(memory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text("")
-    owner = SimpleNamespace(home=tmp_path, passphrase_file=tmp_path, encrypt=lambda tables, _: tables)
+    owner = SimpleNamespace(
+        home=tmp_path,
+        passphrase_file=tmp_path,
+        policy="",
+        sign=lambda _: None,
+        encrypt=lambda tables, _: tables,
+    )
     monkeypatch.setattr(sides, "Driver", Started)
     monkeypatch.setattr(sides, "Owner", SimpleNamespace(create=lambda *_: owner))
     monkeypatch.setattr(sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n"))

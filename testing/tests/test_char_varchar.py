@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF, Expected
 
 # Of `src`, whose rows an engine reads: what Spark knows when it plans, it checks and pads itself.
@@ -334,6 +334,14 @@ def test_csv_is_stored_as_spark_would_store_it(tmp_path: Path) -> None:
     for row in ("abcde,x", "x,abcde"):
         source.write_text(f"c,v\n{row}\n")
         failed = owner.coffer(
-            "encrypt", "--header", "--schema", "c CHAR(4), v VARCHAR(4)", source, tmp_path / "bad", "--table", "bad", check=False
+            "encrypt",
+            "--header",
+            "--schema",
+            "c CHAR(4), v VARCHAR(4)",
+            source,
+            tmp_path / "bad",
+            "--table",
+            "bad",
+            check=False,
         )
         assert failed.returncode != 0 and "EXCEED_LIMIT_LENGTH" in failed.stderr and "abcde" not in failed.stderr

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from coffer.pme import load_keks, read_file
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
 
 COMPAT = Path(__file__).parents[2] / "compat"
 BUILDS = sorted(path.name for path in COMPAT.iterdir() if (path / "home").is_dir())

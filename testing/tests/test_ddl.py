@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 ROWS = [["1", "x", "1"], ["2", "y", "2"]]
 MAKE = "CREATE TABLE t USING coffer PARTITIONED BY (p) AS SELECT * FROM VALUES (1, 'x', 1), (2, 'y', 2) AS t(a, s, p)"
@@ -330,7 +330,8 @@ def test_an_entry_that_leads_to_another_table_drops_and_renames_none(s: Session)
     s.sql("CREATE TABLE u USING coffer AS SELECT 7 AS a")
     point = """
 catalog = spark._jsparkSession.sessionState().catalog()
-entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, spark._jvm.scala.Option.apply("d")))
+database = spark._jvm.scala.Option.apply("d")
+entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, database))
 is_at = entry.storage()
 place = spark._jvm.scala.Option.apply(spark._jvm.java.net.URI(uri))
 catalog.alterTable(entry.withNewStorage(

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from coffer._find import find_jar
-from coffer.workload import data
-from coffer.workload.owner import Owner
-from coffer.workload.processes import named
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import data
+from coffer_testing.owner import Owner
+from coffer_testing.processes import named
+from coffer_testing.runner import Driver, QueryFailed
 
 # What users are told to do instead.
 REWRITE = "rewrite this part of the query, or run it on the result"

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from coffer.workload import data, tpch
-from coffer.workload.cluster import Cluster
-from coffer.workload.owner import Owner
-from coffer.workload.processes import named
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import data, tpch
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.processes import named
+from coffer_testing.runner import Driver, QueryFailed
 
 # Past this a query counts as hung; far above what any here takes.
 HANGS = 180.0

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from coffer.workload import tpch
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import tpch
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF, Expected
 
 MODES = {

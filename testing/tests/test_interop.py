@@ -18,9 +18,9 @@ import pytest
 from coffer import find_binary, find_jar
 from coffer.kms import CofferKmsClient, KmsError, KmsProgram, crypto_factory
 from coffer.pme import read_file
-from coffer.workload import data
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import data
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 SMALL = pa.table({"id": pa.array(range(1000), pa.int64()), "s": pa.array([f"text {i % 7}" for i in range(1000)])})
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coffer.workload.answers import difference
-from coffer.workload.joins import JOINS, KEYS, SHAPES, TYPES
-from coffer.workload.queries import Query
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.answers import difference
+from coffer_testing.joins import JOINS, KEYS, SHAPES, TYPES
+from coffer_testing.queries import Query
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import Expected, ansi_conf
 
 # As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small. Forced: it may not.

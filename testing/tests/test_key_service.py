@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from coffer._find import find_binary
-from coffer.workload.answers import encode
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.answers import encode
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF
 
 # Accounts that every Debian has: one is named in the policy by its name, one by its number, one not at all.

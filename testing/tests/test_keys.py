@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 ROWS, GROUPS, FEW = 6000, 6, 600
 LONG = (

@@ -12,17 +12,15 @@ from typing import cast
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "security"))
-
-from coffer.workload.runner import Driver, QueryFailed
-from coffer.workload.search import Hit
-from coffer_security.leaks import cli, pages, planted, report
-from coffer_security.leaks.capture import Capture, Captured, Recorder, Stream
-from coffer_security.leaks.disks import Keeper
-from coffer_security.leaks.harness import Run, Runs
-from coffer_security.leaks.host import Finding, Seen
-from coffer_security.leaks.pages import Fetched
-from coffer_security.leaks.workloads import Session
+from coffer_testing.leaks import cli, pages, planted, report
+from coffer_testing.leaks.capture import Capture, Captured, Recorder, Stream
+from coffer_testing.leaks.disks import Keeper
+from coffer_testing.leaks.harness import Run, Runs
+from coffer_testing.leaks.host import Finding, Seen
+from coffer_testing.leaks.pages import Fetched
+from coffer_testing.leaks.workloads import Session
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.search import Hit
 
 
 def stream(folder: Path, *parts: tuple[int, bytes], first: int = 100) -> tuple[bytes, int]:

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
-from coffer.workload.servers import AwsKms, HadoopKms, Relay, SoftHsm
-from coffer.workload.servers.aws_kms import CREDENTIALS
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers import AwsKms, HadoopKms, Relay, SoftHsm
+from coffer_testing.servers.aws_kms import CREDENTIALS
 
 SQL = "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g ORDER BY g"
 LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"

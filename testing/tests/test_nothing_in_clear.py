@@ -39,7 +39,7 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
         warnings.warn(f"not searched, as gdb or CAP_NET_RAW is missing: {', '.join(missing)}", stacklevel=1)
     allowed = ["--allow-missing", ",".join(missing)] if missing else []
     done = subprocess.run(
-        [ROOT / "security" / "run", "leaks", "--small", "--json", report, "--folder", tmp_path, *allowed],
+        [ROOT / "testing" / "run", "leaks", "--small", "--json", report, "--folder", tmp_path, *allowed],
         env={**os.environ, "VENV": str(Path(sys.prefix))},
         capture_output=True,
         text=True,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from coffer_security.patterns import claims, ground, judge, measures
-from coffer_security.patterns.ground import LINKED, UNLINKED, Ground, Stored
-from coffer_security.patterns.sight import Cell, Column
+from coffer_testing.patterns import claims, ground, judge, measures
+from coffer_testing.patterns.ground import LINKED, UNLINKED, Ground, Stored
+from coffer_testing.patterns.sight import Cell, Column
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload import data
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import data
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 # Each names `edge` (sealed for Coffer, plain for Spark) and `listed`, a plain table under both.
 QUERIES = [

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload import policies, tpch
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.queries import TPCH_OFFICIAL
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import policies, tpch
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.queries import TPCH_OFFICIAL
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF, TPCH_SCALE, TPCH_TABLES, Expected
 
 # Those in which every table and every kind of operator is met.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coffer.workload.answers import difference
-from coffer.workload.cluster import Cluster
-from coffer.workload.queries import EDGE, TPCH, Query
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.answers import difference
+from coffer_testing.cluster import Cluster
+from coffer_testing.queries import EDGE, TPCH, Query
+from coffer_testing.runner import Driver, QueryFailed
 from conftest import Expected, ansi_conf
 
 CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in EDGE + TPCH for ansi in query.ansi]

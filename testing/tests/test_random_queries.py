@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.answers import difference
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
 from conftest import CONF, Expected
 
 COUNT = int(os.environ.get("COFFER_RANDOM_QUERIES", "12"))

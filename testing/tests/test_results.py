@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coffer.workload.runner import Driver
+from coffer_testing.runner import Driver
 
 ACTIONS = {
     "take": "result = [list(r) for r in spark.sql('SELECT id, s FROM edge ORDER BY id').take(7)]",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from coffer.workload import search
-from coffer.workload.search import Hit, Planted, files
+from coffer_testing import search
+from coffer_testing.search import Hit, Planted, files
 
 NUMBER = 0x5A1DC93BE7F02467
 WIDE = Decimal("-7294816350294718563047291846.5038274619")

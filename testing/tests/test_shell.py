@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coffer.workload.owner import Owner
+from coffer_testing.owner import Owner
 
 
 def shell(owner: Owner, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 from wiretap import Read, Task, Wiretap
 
 FILES, ROWS = 4, 8000  # of `facts`: a file is a task

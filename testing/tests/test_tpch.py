@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coffer.workload import tpch
-from coffer.workload.answers import difference
-from coffer.workload.queries import TPCH_OFFICIAL
-from coffer.workload.runner import Driver
+from coffer_testing import tpch
+from coffer_testing.answers import difference
+from coffer_testing.queries import TPCH_OFFICIAL
+from coffer_testing.runner import Driver
 from conftest import Expected
 
 

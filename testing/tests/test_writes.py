@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from coffer.pme import load_keks, read_file
-from coffer.workload import data
-from coffer.workload.owner import Owner
-from coffer.workload.processes import named
-from coffer.workload.runner import Driver, QueryFailed
-from coffer.workload.search import search, text
+from coffer_testing import data
+from coffer_testing.owner import Owner
+from coffer_testing.processes import named
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.search import search, text
 
 # A planted value for each kind of place in which one could show: data, partition, literal.
 SECRET, PARTITION = "quokka-Zr7-amber-5519", "numbat-Kd4-indigo-6628"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from coffer.workload import processes
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
+from coffer_testing import processes
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 # Every way that Spark has to make plain tables and files, into `zone`. `ONE` is a frame of one row.
 ONE = "ONE = spark.sql('SELECT 1 AS a, 2 AS p')\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coffer.workload.servers.process import free_port
+from coffer_testing.servers.process import free_port
 
-HINT = "apt-get install swtpm tpm2-tools"
+HINT = "scripts/check-tools --test --install"
 
 
 class SoftwareTpm:

@@ -1,6 +1,6 @@
 """Writes engine/crates/expr/tests/golden/*.tsv: what vanilla Spark gives for each expression over edge values.
 
-Run with pyspark 4.1.3 and Java 17 (`python python/tools/make_expr_golden.py`); the Rust test `expr_golden` replays the files.
+Run with pyspark 4.1.3 and Java 17 (`python testing/tools/make_expr_golden.py`); the Rust test `expr_golden` replays the files.
 A line: name, mode, time zone, argument types, result type, the arguments, the result; tab separated. An argument type
 that starts with `=` is given to the engine as a literal. A result `!CLASS` is an error.
 """

@@ -1,6 +1,6 @@
 """Records the TCP traffic of a network of loopback addresses, each direction of each connection as one file.
 
-`python -m coffer_security.leaks.capture PREFIX FOLDER`: a process of its own, so that nothing else holds it up. It takes
+`python -m coffer_testing.leaks.capture PREFIX FOLDER`: a process of its own, so that nothing else holds it up. It takes
 every packet of the loopback device of which an address begins with PREFIX (`127.5.6.`), puts the payloads in order, and
 appends them to `FOLDER/SOURCE-TARGET`. It says `ready` on standard output, and ends, with one line of JSON, when its
 standard input does.
@@ -45,7 +45,7 @@ class Capture:
     def __init__(self, prefix: str, folder: Path) -> None:
         folder.mkdir(parents=True)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "coffer_security.leaks.capture", prefix, str(folder)],
+            [sys.executable, "-m", "coffer_testing.leaks.capture", prefix, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-"""`security/run leaks`: runs all sides, writes the counts, ends with 1 on a finding."""
+"""`testing/run leaks`: runs all sides, writes the counts, ends with 1 on a finding."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from coffer_security.leaks import harness, report
+from coffer_testing.leaks import harness, report
 
 
 def main(argv: list[str]) -> int:
     """0 when the sealed runs showed nothing and the control showed what it must; else 1."""
-    parser = argparse.ArgumentParser(prog="security/run leaks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="testing/run leaks", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the counts go")
     parser.add_argument(
         "--small",

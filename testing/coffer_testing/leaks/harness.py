@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.leaks import keys, planted, protected, workloads
-from coffer_security.leaks.host import Host, Seen
-from coffer_security.leaks.workloads import Session
+from coffer_testing.leaks import keys, planted, protected, workloads
+from coffer_testing.leaks.host import Host, Seen
+from coffer_testing.leaks.workloads import Session
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
 
 # What Spark would compress lies open on both sides, or the control would find little.
 OPEN = {

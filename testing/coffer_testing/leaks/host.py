@@ -11,11 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coffer.workload.cluster import Cluster
-from coffer.workload.search import Hit, Planted, search
-from coffer_security.leaks import disks, dumps, pages
-from coffer_security.leaks.capture import Capture, Captured
-from coffer_security.leaks.pages import Fetched
+from coffer_testing.cluster import Cluster
+from coffer_testing.leaks import disks, dumps, pages
+from coffer_testing.leaks.capture import Capture, Captured
+from coffer_testing.leaks.pages import Fetched
+from coffer_testing.search import Hit, Planted, search
 
 # What is searched, in the order of reports.
 PLACES = {

@@ -7,10 +7,10 @@ import json
 import shutil
 from pathlib import Path
 
-from coffer.workload import search
-from coffer.workload.owner import Owner
-from coffer.workload.search import Planted
-from coffer_security.leaks import dumps
+from coffer_testing import search
+from coffer_testing.leaks import dumps
+from coffer_testing.owner import Owner
+from coffer_testing.search import Planted
 
 
 def secrets(owner: Owner, folder: Path) -> list[Planted]:

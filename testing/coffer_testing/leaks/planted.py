@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from coffer.workload import search, tpch
-from coffer.workload.search import Planted
+from coffer_testing import search, tpch
+from coffer_testing.search import Planted
 
 # Texts: in the data; in the queries' literals only; in partition columns; in what users say of their jobs.
 DATA, LITERAL, PARTITION, SPOKEN = "Zq7numbat", "Vx4ocelot", "Kd5quokka", "Jw3gibbon"

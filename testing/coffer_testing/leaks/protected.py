@@ -6,10 +6,10 @@ Every planted value that these queries touch lies in a column that some protecti
 
 from __future__ import annotations
 
-from coffer.workload.owner import Owner
-from coffer_security.leaks import planted
-from coffer_security.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, MOMENT, PARTITION
-from coffer_security.leaks.workloads import SWITCH, Session
+from coffer_testing.leaks import planted
+from coffer_testing.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, MOMENT, PARTITION
+from coffer_testing.leaks.workloads import SWITCH, Session
+from coffer_testing.owner import Owner
 
 TABLES = ("secret", "customer", "orders", "lineitem", "part")
 # With enclaves: some of each, of several forms where one is `tee`. Without: what engines without keys can still be asked.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from coffer_security.leaks import planted
-from coffer_security.leaks.harness import OPEN, Run, Runs
-from coffer_security.leaks.host import PLACES
+from coffer_testing.leaks import planted
+from coffer_testing.leaks.harness import OPEN, Run, Runs
+from coffer_testing.leaks.host import PLACES
 
 # Where the control must find something, or the search there proves nothing. Elsewhere plaintext Spark need not show a value.
 MUST_SHOW = ("heap", "core", "shuffle", "spill", "logs", "events", "pages", "traffic", "stored", "names")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coffer.workload.runner import Driver, QueryFailed
-from coffer_security.leaks import planted
-from coffer_security.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, LITERAL_WIDE, MOMENT, PARTITION, SPOKEN
+from coffer_testing.leaks import planted
+from coffer_testing.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, LITERAL_WIDE, MOMENT, PARTITION, SPOKEN
+from coffer_testing.runner import Driver, QueryFailed
 
 # Nothing is broadcast when it is planned; then joins become broadcasts as sizes are known.
 SWITCH = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from coffer_security.patterns.measures import Degree
+from coffer_testing.patterns.measures import Degree
 
 # In the order of reports.
 PATTERNS = (

@@ -1,4 +1,4 @@
-"""`security/run patterns`: what the stored columns show, beside what is claimed; ends with 1 where the two differ."""
+"""`testing/run patterns`: what the stored columns show, beside what is claimed; ends with 1 where the two differ."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from coffer_security.patterns import judge, report
-from coffer_security.patterns.ground import Ground
+from coffer_testing.patterns import judge, report
+from coffer_testing.patterns.ground import Ground
 
 
 def main(argv: list[str]) -> int:
     """0 when a host recovers what is claimed and nothing more; else 1."""
-    parser = argparse.ArgumentParser(prog="security/run patterns", description=__doc__)
+    parser = argparse.ArgumentParser(prog="testing/run patterns", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the degrees go")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="coffer-patterns-") as folder:

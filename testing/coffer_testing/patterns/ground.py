@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coffer.pme import load_keks
-from coffer.workload.owner import Owner
-from coffer_security.attack.layout import layout
-from coffer_security.patterns import sight
-from coffer_security.patterns.sight import Column
+from coffer_testing.owner import Owner
+from coffer_testing.parquet_layout import layout
+from coffer_testing.patterns import sight
+from coffer_testing.patterns.sight import Column
 
 POLICY = """
 [tables.people.columns]

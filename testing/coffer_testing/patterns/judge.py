@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coffer_security.patterns import claims, ground, measures
-from coffer_security.patterns.ground import LINKED, UNLINKED, Ground, Stored
-from coffer_security.patterns.measures import Degree
-from coffer_security.patterns.sight import Cell
+from coffer_testing.patterns import claims, ground, measures
+from coffer_testing.patterns.ground import LINKED, UNLINKED, Ground, Stored
+from coffer_testing.patterns.measures import Degree
+from coffer_testing.patterns.sight import Cell
 
 _RANK: dict[Degree, int] = {"none": 0, "some": 1, "all": 2}
 # Domains beyond so many bits: a straight line through doubles says nothing of the lower ones.

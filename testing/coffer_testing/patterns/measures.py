@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from coffer_security.patterns.sight import Cell
+from coffer_testing.patterns.sight import Cell
 
 Degree = Literal["all", "some", "none"]
 Values = Sequence[int | None]

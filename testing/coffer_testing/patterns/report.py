@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coffer_security.patterns.claims import PATTERNS
-from coffer_security.patterns.ground import LINKED, Ground
-from coffer_security.patterns.measures import Degree
+from coffer_testing.patterns.claims import PATTERNS
+from coffer_testing.patterns.ground import LINKED, Ground
+from coffer_testing.patterns.measures import Degree
 
 _SIGNS: dict[Degree, str] = {"all": "all", "some": "some", "none": ""}
 

@@ -6,9 +6,9 @@ cannot be fetched is said with the command that installs it.
 
 from __future__ import annotations
 
-from coffer.workload.servers.aws_kms import AwsKms
-from coffer.workload.servers.hadoop_kms import HadoopKms
-from coffer.workload.servers.relay import Relay
-from coffer.workload.servers.softhsm import SoftHsm
+from coffer_testing.servers.aws_kms import AwsKms
+from coffer_testing.servers.hadoop_kms import HadoopKms
+from coffer_testing.servers.relay import Relay
+from coffer_testing.servers.softhsm import SoftHsm
 
 __all__ = ["AwsKms", "HadoopKms", "Relay", "SoftHsm"]

@@ -8,7 +8,7 @@ import sys
 import urllib.parse
 from pathlib import Path
 
-from coffer.workload.servers.process import ServerProcess, free_port
+from coffer_testing.servers.process import ServerProcess, free_port
 
 REGION = "eu-west-1"
 # Whoever knows these may do nothing anywhere: moto takes any.

@@ -11,7 +11,7 @@ import subprocess
 import urllib.parse
 from pathlib import Path
 
-from coffer.workload.servers.process import ServerProcess, free_port
+from coffer_testing.servers.process import ServerProcess, free_port
 
 VERSION = "3.4.3"
 _POM = Path(__file__).with_name("hadoop-kms.pom.xml")

@@ -50,9 +50,9 @@ $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
 
-$(VENV)/.ready: python/requirements.txt | tools
+$(VENV)/.ready: testing/requirements.txt | tools
 	$(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r testing/requirements.txt
 	@touch $@
 
 demo: build

@@ -67,5 +67,5 @@ def _tpchgen() -> str:
     beside = Path(sys.executable).with_name("tpchgen-cli")
     found = str(beside) if beside.is_file() else shutil.which("tpchgen-cli")
     if not found:
-        raise FileNotFoundError("tpchgen-cli was not found\nhint: pip install -r python/requirements.txt")
+        raise FileNotFoundError("tpchgen-cli was not found\nhint: pip install -r testing/requirements.txt")
     return found

@@ -24,7 +24,7 @@ def test_the_wheel_holds_the_product_alone(tmp_path: Path) -> None:
     shutil.copytree(PYTHON, tmp_path / "python", ignore=leave)
     (tmp_path / "wheels").mkdir()
     build = "import sys\nfrom setuptools import build_meta\nbuild_meta.build_wheel(sys.argv[1])"
-    # Not pip, which would fetch the build's requirements: they are in python/requirements.txt.
+    # Not pip, which would fetch the build's requirements: they are in testing/requirements.txt.
     done = subprocess.run(
         [sys.executable, "-c", build, tmp_path / "wheels"],
         cwd=tmp_path / "python",

@@ -15,6 +15,11 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver
 from coffer_testing.servers import hadoop_kms
 
+# Processes that tests start import what tests import (pyproject.toml), wherever they are started.
+ROOT = Path(__file__).parents[2]
+SOURCES = [str(ROOT / "python" / "src"), str(ROOT / "testing")]
+os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])])
+
 # Files that take minutes each. They come first, so that of two processes none is left alone with one at the end.
 LONG = (
     "test_nothing_in_clear",

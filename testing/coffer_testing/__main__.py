@@ -1,4 +1,4 @@
-"""The command line: the first word names the harness, a module of this package that has `main(arguments)`."""
+"""The command line: the first word names the harness, a module here that has `main(arguments)`."""
 
 from __future__ import annotations
 

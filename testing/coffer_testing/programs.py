@@ -14,7 +14,7 @@ PROXY = ("coffer-proxy", "coffer-saboteur")
 
 
 def find(names: tuple[str, ...]) -> Path:
-    """The first program of these names that is there. `COFFER_BIN` names another folder than the build's."""
+    """The first program of these names that is there; in `COFFER_BIN` where that is set."""
     folder = Path(os.environ.get("COFFER_BIN") or target_dir() / "release")
     for name in names:
         if (folder / name).is_file():

@@ -1,4 +1,4 @@
-"""What `make quick` runs of the end-to-end tests: one sealed session with a join, a write and a refusal.
+"""End to end in `make quick`: one sealed session with a join, a write and a refusal.
 
 Its tables are small and its answers are computed here, so that nothing else has to start.
 """
@@ -69,7 +69,7 @@ def test_a_join_has_the_right_answer(driver: Driver) -> None:
     assert driver.query(JOIN).rows == expected()
 
 
-def test_a_table_that_was_written_reads_back_and_shows_nothing(driver: Driver, folder: Path) -> None:
+def test_a_written_table_reads_back_and_shows_nothing(driver: Driver, folder: Path) -> None:
     driver.run(f"spark.sql('''CREATE TABLE joined USING coffer AS {JOIN}''')")
     assert driver.query("SELECT * FROM joined ORDER BY label").rows == expected()
     control, _ = search([folder / "plain"], [text(SECRET)])

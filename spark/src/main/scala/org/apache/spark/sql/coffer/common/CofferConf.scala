@@ -1,9 +1,15 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.common
 
 import org.apache.spark.SparkConf
 
 /** The plugin's settings. None of them is a secret: SparkConf travels to every executor. */
 object CofferConf {
+
+  /** Classes that users name in Spark's settings. */
+  val PLUGIN = "org.apache.spark.sql.coffer.CofferPlugin"
+  val EXTENSIONS = "org.apache.spark.sql.coffer.CofferExtensions"
+  val FILTER_FACTORY = "org.apache.spark.sql.coffer.driver.SerialFilterFactory"
+
   val HOME = "spark.coffer.home"
   val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
   val CLIENT_PATH = "spark.coffer.client.path"
@@ -37,7 +43,7 @@ object CofferConf {
     case other => throw new CofferException("COFFER_CONF", s"$ENCLAVE is $other", "set it to required or none")
   }
 
-  /** Of a session: see [[Hiding]]. */
+  /** Of a session: what is kept from the host at a cost. */
   val PAD = "spark.coffer.pad"
   val PAD_BYTES = "spark.coffer.pad.bytes"
   val PRUNE = "spark.coffer.prune"

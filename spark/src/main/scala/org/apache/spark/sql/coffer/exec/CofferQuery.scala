@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.exec
 
 import java.lang.ref.{Cleaner, WeakReference}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
@@ -14,10 +14,9 @@ import com.google.protobuf.ByteString
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.expressions.{ExprId, Expression}
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.exec.{SealedShuffle, StageMetrics, UnverifiedScans}
-import org.apache.spark.sql.coffer.plan.Literals
+import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.{SealValue, TableScan}
+import org.apache.spark.sql.coffer.translate.Literals
 import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 import org.apache.spark.util.ThreadUtils
 
@@ -35,15 +34,15 @@ final class CofferQuery private (val id: Long) extends Logging {
   private val pending = new ConcurrentLinkedQueue[Future[Unit]]()
   private val ending = new CofferQuery.Ending(id)
 
-  lazy val driver: CofferDriver = CofferDriver.get
+  lazy val client: ClientEngine = Client.get
 
   /** What the user asked, for the audit log at home: it goes to the client engine, and nowhere else. */
   @volatile private var asked: String = ""
   def asks(text: => String): Unit = if (asked.isEmpty) asked = text
 
   lazy val session: ByteString = {
-    val session = driver.client.newSession(asked)
-    ending.begin(driver, session)
+    val session = client.newSession(asked)
+    ending.begin(client, session)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
   }
@@ -73,9 +72,9 @@ final class CofferQuery private (val id: Long) extends Logging {
     if (!sealedValues.contains(valueId)) {
       val literal = Literals.of(value.eval(null), value.dataType) match {
         case Right(l) => l
-        case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+        case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
       }
-      driver.client.sealValue(
+      client.sealValue(
         SealValue.newBuilder.setSession(session).setId(valueId).setLiteral(literal).build())
       sealedValues.add(valueId)
     }
@@ -143,23 +142,17 @@ object CofferQuery extends Logging {
       finally sc.setLocalProperty(PROPERTY, before)
     }
 
-  def refusal(reasons: Seq[String]): CofferException = new CofferException(
-    "COFFER_UNSUPPORTED",
-    if (reasons.size == 1) s"this query cannot run sealed: ${reasons.head}"
-    else reasons.mkString("this query cannot run sealed:\n  - ", "\n  - ", ""),
-    "rewrite this part of the query, or run it on the result at home")
-
   /** Must not refer to its query, or that would never be unreachable. */
   private final class Ending(id: Long) extends Runnable {
-    @volatile private var begun: Option[(CofferDriver, ByteString)] = None
+    @volatile private var begun: Option[(ClientEngine, ByteString)] = None
 
-    def begin(driver: CofferDriver, session: ByteString): Unit = begun = Some((driver, session))
+    def begin(client: ClientEngine, session: ByteString): Unit = begun = Some((client, session))
 
     override def run(): Unit = {
       queries.remove(id)
-      begun.foreach { case (driver, session) =>
+      begun.foreach { case (client, session) =>
         sessions.remove(session)
-        try driver.client.endSession(session)
+        try client.endSession(session)
         catch { case NonFatal(e) => logDebug("a session was not ended; it ends with the client engine", e) }
       }
     }

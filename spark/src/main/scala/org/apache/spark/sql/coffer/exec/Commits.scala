@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.task
+package org.apache.spark.sql.coffer.exec
 
 import scala.collection.immutable
 

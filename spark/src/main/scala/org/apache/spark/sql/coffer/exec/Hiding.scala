@@ -1,5 +1,6 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.exec
 
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.{Hiding => ProtoHiding}
 import org.apache.spark.sql.internal.SQLConf
 

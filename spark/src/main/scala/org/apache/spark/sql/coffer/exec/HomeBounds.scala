@@ -1,8 +1,9 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.exec
 
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.plan.{HomeFragment, Nodes}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.plan.Node
+import org.apache.spark.sql.coffer.split.{Helps, HomeTable}
+import org.apache.spark.sql.coffer.translate.{HomeFragment, Nodes}
 import org.apache.spark.sql.execution.{CollectLimitExec, GlobalLimitExec, LocalLimitExec, SparkPlan}
 import org.apache.spark.util.Utils
 

@@ -1,12 +1,12 @@
-package org.apache.spark.sql.coffer.write
+package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand, UnaryNode}
-import org.apache.spark.sql.coffer.exec.CofferFragmentExec
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.coffer.translate.SealedSink
+import org.apache.spark.sql.execution.SparkPlan
 
 /**
  * What is written to.
@@ -32,7 +32,7 @@ final case class SealedWrite(partitions: Seq[Int], child: LogicalPlan) extends U
 }
 
 /** The same in a physical plan: the last operator of its fragment, which the translator turns into the fragment's sink. */
-final case class SealedWriteExec(partitions: Seq[Int], child: SparkPlan) extends UnaryExecNode {
+final case class SealedWriteExec(partitions: Seq[Int], child: SparkPlan) extends SealedSink with SealedNode {
   override def nodeName: String = "SealedWrite"
   override def output: Seq[Attribute] = Nil
   override lazy val references: AttributeSet = child.outputSet

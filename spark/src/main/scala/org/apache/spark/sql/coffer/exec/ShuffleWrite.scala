@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.task
+package org.apache.spark.sql.coffer.exec
 
 import java.io.OutputStream
 import java.nio.ByteBuffer
@@ -8,11 +8,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.{Partitioner, ShuffleDependency, SparkEnv, TaskContext}
+import org.apache.spark.network.shuffle.checksum.ShuffleChecksumHelper
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleDataIOUtils, ShuffleWriteProcessor, ShuffleWriter}
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
-import org.apache.spark.network.shuffle.checksum.ShuffleChecksumHelper
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 
 /** Which reduce partition a row goes to is decided inside the engine; Spark needs only their number. */
 final class SealedPartitioner(override val numPartitions: Int) extends Partitioner {
@@ -30,7 +30,7 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
       mapIndex: Int,
       context: TaskContext): MapStatus = {
     val run = inputs.next() match {
-      case r: TaskRun => r
+      case t: SealedTask => t
       case _ => throw new CofferException("COFFER_SHUFFLE", "a sealed shuffle got something else than a sealed task", "")
     }
     registerForCleanup(dependency, mapId, context)

@@ -1,16 +1,32 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.plugin
 
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.ExtendedExplainGenerator
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.exec._
-import org.apache.spark.sql.coffer.plan.{Fragments, Result, ResultPlan, TranslatedFragment}
+import org.apache.spark.sql.coffer.common.{Client, CofferConf}
+import org.apache.spark.sql.coffer.exec.{
+  ClientBytes,
+  CofferBroadcastExchangeExec,
+  CofferFragmentExec,
+  CofferHomeExec,
+  CofferQuery,
+  CofferResultExec,
+  CofferRootExec,
+  CofferShuffleExchangeExec,
+  HomeExec,
+  HomeTableExec,
+  RootSort,
+  SealedPlans,
+  SealedScan,
+  SealedWriteExec,
+  UnverifiedScans
+}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
-import org.apache.spark.sql.coffer.sites.{ClientBytes, Estimates, Home, HomeExec, HomeTable, HomeTableExec, Shown}
-import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedWriteExec}
+import org.apache.spark.sql.coffer.split.{Estimates, Home, HomeTable}
+import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
+import org.apache.spark.sql.coffer.write.CofferWriteStageExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -35,7 +51,7 @@ class CofferExplain extends ExtendedExplainGenerator {
           lines += "no enclaves, and no engine on executors: the client engine reads what it needs from storage; the host sees which bytes it reads"
       } else {
         lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
-        if (CofferDriver.running_? && CofferDriver.get.simulatedEvidence)
+        if (Client.simulatedEvidence)
           lines += "evidence: SIMULATED, nothing proves what code the engines run"
       }
       if (UnverifiedScans.of(plan).nonEmpty)
@@ -51,7 +67,7 @@ private object CofferExplain {
   /** Spark asks for this text each time that a query starts and each time that AQE changes its plan: then there is no time for details. */
   def brief(plan: SparkPlan): Boolean = {
     val sc = plan.session.sparkContext
-    !CofferDriver.running_? || CofferQuery.current(sc).isDefined || starting(sc, plan)
+    !Client.isRunning || CofferQuery.current(sc).isDefined || starting(sc, plan)
   }
 
   private def starting(sc: SparkContext, plan: SparkPlan): Boolean =
@@ -134,7 +150,7 @@ private final class Description(query: Option[CofferQuery]) {
         catch { case NonFatal(_) => None }
       details match {
         case Some(lines) =>
-          val shown = new Shown(f, CofferConf.hostEngines(CofferDriver.conf)).lines(exchange)
+          val shown = new Shown(f, CofferConf.hostEngines(Client.conf)).lines(exchange)
           s"fragment → $what" +: (lines ++ learned(shown)).map("  " + _)
         case None => Seq(s"fragment → $what: ${f.operators}")
       }
@@ -172,7 +188,7 @@ private final class Description(query: Option[CofferQuery]) {
     })
 
   private def site: String =
-    if (CofferConf.hostEngines(CofferDriver.conf)) "host engines" else "enclaves"
+    if (CofferConf.hostEngines(Client.conf)) "host engines" else "enclaves"
 
   /** Of a table with stored columns: what each one that is read shows to who holds the files; and what else is stored of the same columns. */
   private def shown(scan: SparkPlan): Seq[String] = scan match {
@@ -189,5 +205,5 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def readable(fragment: Fragment): Seq[String] =
-    CofferDriver.get.client.describeFragment(fragment.toByteString).linesIterator.map("  " + _).toSeq
+    Client.get.describeFragment(fragment.toByteString).linesIterator.map("  " + _).toSeq
 }

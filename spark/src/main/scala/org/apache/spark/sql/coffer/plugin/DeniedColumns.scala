@@ -1,12 +1,11 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Literal, SubqueryExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.SealedPlans
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.split.CofferTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 
@@ -29,12 +28,6 @@ object DeniedColumns extends Rule[LogicalPlan] {
       val columns = output.map(a => if (t.denied(a.name)) Alias(Literal(null, a.dataType), a.name)(a.exprId, a.qualifier) else a)
       Project(columns, r.copy(output = output.filterNot(a => t.denied(a.name))))
     case other => other
-  }
-
-  /** Asks for those that a query still needs when it was optimised: the client engine knows today's rights, and records what it refuses. */
-  def check(table: CofferTable, columns: Iterable[String]): Unit = {
-    val denied = columns.filter(table.denied).toSeq
-    if (denied.nonEmpty) CofferDriver.get.client.checkRead(table.info.getHandle, denied)
   }
 
   private def asNull: Boolean = SQLConf.get.getConfString(CofferConf.DENIED_COLUMNS, "error") match {

@@ -1,12 +1,12 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.plugin
 
 import java.net.URI
 import java.nio.file.{Path, Paths}
 import java.util.Locale
 
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.wire.EngineProcess
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.transport.EngineProcess
 
 /** What a configuration must not say, checked once before anything is started. Each refusal is one reason with its way out. */
 object Guards {

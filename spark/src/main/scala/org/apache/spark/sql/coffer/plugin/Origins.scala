@@ -1,16 +1,17 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.plugin
 
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, ExprId}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedScan}
+import org.apache.spark.sql.coffer.split.StoredColumn
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
 /** A column of a table and how an engine has it. */
-private[sites] final case class Origin(column: String, protection: String, prefix: Boolean) {
+private[plugin] final case class Origin(column: String, protection: String, prefix: Boolean) {
   def text: String = s"$column by $protection"
 
   /** Ciphertexts; else the values, opened in an enclave or in the clear. */
@@ -18,11 +19,11 @@ private[sites] final case class Origin(column: String, protection: String, prefi
 }
 
 /** From which stored columns the attributes of a plan for engines come. */
-private[sites] final class Origins private (known: Map[ExprId, Seq[Origin]]) {
+private[plugin] final class Origins private (known: Map[ExprId, Seq[Origin]]) {
   def of(e: Expression): Seq[Origin] = e.references.toSeq.flatMap(a => known.getOrElse(a.exprId, Nil)).distinct.sortBy(_.text)
 }
 
-private[sites] object Origins {
+private[plugin] object Origins {
 
   def of(plan: SparkPlan): Origins = {
     val known = mutable.Map.empty[ExprId, Seq[Origin]]

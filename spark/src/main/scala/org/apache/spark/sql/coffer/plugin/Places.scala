@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import scala.util.Try
 
@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.viewfs.ViewFileSystem
  * scheme means is settings' word, so the file system that they make is asked, not the scheme. Settings cannot be trusted to say all: the client engine
  * refuses every URL whose scheme it does not know as a remote one's.
  */
-private[rules] object Places {
+private[plugin] object Places {
 
   /** Views of views, at most. */
   private val DEPTH = 8

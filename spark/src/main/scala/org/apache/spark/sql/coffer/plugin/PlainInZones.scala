@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import java.net.URI
 
@@ -13,8 +13,8 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan, TableSpec, V2CreateTablePlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable, SealedFormat}
+import org.apache.spark.sql.coffer.common.Client
+import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat, SealedProvider}
 import org.apache.spark.sql.connector.catalog.{Table, TableCatalog}
 import org.apache.spark.sql.execution.command._
 import org.apache.spark.sql.execution.datasources._
@@ -32,7 +32,7 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
 
   override def apply(plan: LogicalPlan): Unit = {
     val made = plan.collect { case node => places(node) }.flatten.distinct
-    if (made.nonEmpty) CofferDriver.get.client.checkPlain(made)
+    if (made.nonEmpty) Client.get.checkPlain(made)
   }
 
   /** By the settings that the write itself will have, and by the session's: which of them leads where, is not for the caller to say. */
@@ -63,7 +63,7 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
   /** Where a node would make something plain, or lets others make it. */
   private def made(node: LogicalPlan): Seq[Path] = node match {
     case w: InsertIntoHadoopFsRelationCommand => w.outputPath +: w.catalogTable.toSeq.flatMap(partitions(_, w.staticPartitions))
-    case w: SaveIntoDataSourceCommand => if (w.dataSource.isInstanceOf[CofferDataSource]) Nil else path(w.options)
+    case w: SaveIntoDataSourceCommand => if (w.dataSource.isInstanceOf[SealedProvider]) Nil else path(w.options)
     case w: InsertIntoDataSourceCommand => w.logicalRelation.catalogTable.toSeq.map(folder)
     case w: V2WriteCommand => w.table match {
         case r: DataSourceV2Relation => property(r.table)

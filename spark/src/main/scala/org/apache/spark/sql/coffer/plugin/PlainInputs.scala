@@ -1,15 +1,15 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import java.net.URI
 
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.SealedPlans
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.split.CofferTable
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -78,5 +78,5 @@ object PlainInputs extends Rule[LogicalPlan] {
   })
 
   private def refused(l: LogicalRelation, why: String) =
-    CofferQuery.refusal(Seq(s"plain input ${name(l)}: $why; rewrite the files with one schema, or seal them with `coffer encrypt`"))
+    CofferException.refusal(Seq(s"plain input ${name(l)}: $why; rewrite the files with one schema, or seal them with `coffer encrypt`"))
 }

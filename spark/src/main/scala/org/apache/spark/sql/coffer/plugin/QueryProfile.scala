@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, CountedStage}
 import org.apache.spark.sql.execution._

@@ -1,14 +1,13 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide, JoinSelectionHelper}
 import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingleColumnNullAwareAntiJoin}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRelation, LogicalPlan, OneRowRelation}
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.exec.SealedPlans
-import org.apache.spark.sql.coffer.plan.CofferNestedLoopJoinExec
-import org.apache.spark.sql.coffer.sites.{Home, HomeTable}
+import org.apache.spark.sql.coffer.exec.{CofferQuery, SealedPlans}
+import org.apache.spark.sql.coffer.split.{Home, HomeTable}
+import org.apache.spark.sql.coffer.translate.CofferNestedLoopJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
 import org.apache.spark.sql.internal.SQLConf

@@ -1,12 +1,12 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelation}
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedPlans}
-import org.apache.spark.sql.coffer.source.{CofferDataSource, CofferTable}
-import org.apache.spark.sql.coffer.write.{SealedDdl, SealedInsert, SealedWrites}
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
+import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand, ExplainCommand}
@@ -24,7 +24,7 @@ object SealedQueries extends (LogicalPlan => Unit) {
       // Nothing of it is read.
       case _: UncacheTable => ()
       // It runs one of the two above.
-      case SaveIntoDataSourceCommand(_, _: CofferDataSource, _, _) => ()
+      case SaveIntoDataSourceCommand(_, _: SealedProvider, _, _) => ()
       case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw SealedWrites.refused(w.nodeName)
       case c: Command if reads(c) => throw sink(c)
       case _ => query(plan)
@@ -71,7 +71,7 @@ object SealedQueries extends (LogicalPlan => Unit) {
     val reasons = plan.collectWithSubqueries { case node => leaf(node).toSeq ++ node.expressions.flatMap(foreign) }
     reasons.flatten.distinct match {
       case Nil => ()
-      case some => throw CofferQuery.refusal(some)
+      case some => throw CofferException.refusal(some)
     }
   }
 

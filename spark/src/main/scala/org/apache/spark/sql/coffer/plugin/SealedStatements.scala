@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import scala.util.Try
 
@@ -8,8 +8,8 @@ import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.source.{CofferTable, SealedFormat}
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat}
 import org.apache.spark.sql.connector.catalog.{Identifier, V1Table}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
 

@@ -1,10 +1,10 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.driver.CofferDriver
+import org.apache.spark.sql.coffer.common.Client
 import org.apache.spark.sql.execution.command.SetCommand
 
 /**
@@ -13,9 +13,9 @@ import org.apache.spark.sql.execution.command.SetCommand
  */
 private[coffer] final case class SecretSettings(session: SparkSession) extends (LogicalPlan => Unit) {
 
-  override def apply(plan: LogicalPlan): Unit = if (CofferDriver.running_?) {
+  override def apply(plan: LogicalPlan): Unit = if (Client.isRunning) {
     val set = plan.collect { case SetCommand(Some((key, Some(value)))) => key -> value }
-    CofferDriver.get.settings.check(set ++ session.sessionState.conf.getAllConfs ++ local)
+    Client.checkSettings(set ++ session.sessionState.conf.getAllConfs ++ local)
   }
 
   private def local: Seq[(String, String)] = {

@@ -1,10 +1,10 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Final, PartialMerge}
 import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, RangePartitioning}
 import org.apache.spark.sql.coffer.exec.CofferFragmentExec
-import org.apache.spark.sql.coffer.plan.Operators
+import org.apache.spark.sql.coffer.translate.Operators
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec

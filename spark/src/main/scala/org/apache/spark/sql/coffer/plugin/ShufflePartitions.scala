@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedScan}
@@ -29,7 +29,7 @@ private[coffer] object ShufflePartitions {
     }
   }
 
-  private[rules] def number(bytes: Long, advisory: Long, cores: Int, most: Int): Int =
+  private[plugin] def number(bytes: Long, advisory: Long, cores: Int, most: Int): Int =
     math.min(most.toLong, math.max(cores.toLong, (bytes + advisory - 1) / advisory)).toInt
 
   /** Only if every join's sides still fit together: a side may keep a number that the user gave to a repartition. */

@@ -1,9 +1,10 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
-import org.apache.spark.sql.coffer.CofferConf
-import org.apache.spark.sql.coffer.write.SealedInsert
+import org.apache.spark.sql.coffer.common.CofferConf
+import org.apache.spark.sql.coffer.exec.{HomeExec, HomeTableExec, SealedInsert}
+import org.apache.spark.sql.coffer.split.{CharPadding, Home, HomeTable, Refused, Sites}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /**

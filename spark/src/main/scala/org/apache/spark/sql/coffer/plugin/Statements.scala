@@ -1,9 +1,9 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.source.{CofferDataSource, SealedFormat}
-import org.apache.spark.sql.coffer.write.SealedInsert
+import org.apache.spark.sql.coffer.exec.SealedInsert
+import org.apache.spark.sql.coffer.split.{SealedFormat, SealedProvider}
 import org.apache.spark.sql.execution.command._
 import org.apache.spark.sql.execution.datasources.{CreateTable => CreateV1Table, SaveIntoDataSourceCommand}
 
@@ -100,7 +100,7 @@ private[coffer] object Statements {
       "INSERT OVERWRITE t PARTITION (p = 1) SELECT 7, 'q'", "INSERT OVERWRITE t SELECT * FROM t WHERE a = 1")(
       "See the guide; overwriting is of all rows or of whole partitions") {
       case _: SealedInsert | _: V2WriteCommand => ()
-      case s: SaveIntoDataSourceCommand if s.dataSource.isInstanceOf[CofferDataSource] => ()
+      case s: SaveIntoDataSourceCommand if s.dataSource.isInstanceOf[SealedProvider] => ()
     },
     refused("df.write.format(another).saveAsTable",
       "PY: spark.sql('SELECT 1 AS a').write.format('parquet').mode('overwrite').saveAsTable('t')",

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.plugin
 
 import java.io.{InputStream, InvalidClassException, OutputStream}
 import java.nio.ByteBuffer
@@ -9,7 +9,8 @@ import org.apache.spark.{ExceptionFailure, SparkContext, SparkEnv, TaskKilled}
 import org.apache.spark.api.python.PythonAccumulatorV2
 import org.apache.spark.scheduler.{DirectTaskResult, TaskResultGetter, TaskSchedulerImpl}
 import org.apache.spark.serializer.{DeserializationStream, SerializationStream, SerializerInstance}
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.transport.InJvm
 import org.apache.spark.util.AccumulatorV2
 
 /**
@@ -37,7 +38,7 @@ private[coffer] object TaskEnds {
       ThreadLocal.withInitial(() => new GuardedInstance(env.closureSerializer.newInstance()))
   }
 
-  private[driver] final class GuardedInstance(under: SerializerInstance) extends SerializerInstance {
+  private[plugin] final class GuardedInstance(under: SerializerInstance) extends SerializerInstance {
     override def serialize[T: ClassTag](value: T): ByteBuffer = under.serialize(value)
     override def deserialize[T: ClassTag](bytes: ByteBuffer): T = checked(under.deserialize[T](bytes))
     override def deserialize[T: ClassTag](bytes: ByteBuffer, loader: ClassLoader): T =

@@ -1,8 +1,8 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.plugin
 
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedScan}
-import org.apache.spark.sql.coffer.sites.HomeExec
-import org.apache.spark.sql.coffer.source.CofferScan
+import org.apache.spark.sql.coffer.common.CofferConf
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, HomeExec, SealedScan}
+import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 

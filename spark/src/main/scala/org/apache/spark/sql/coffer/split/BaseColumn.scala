@@ -1,9 +1,8 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Max, Min}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /** The column of a sealed table whose values a column of a query has. */

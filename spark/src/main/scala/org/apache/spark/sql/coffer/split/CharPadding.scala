@@ -1,9 +1,8 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.plan.CharVarchar
-import org.apache.spark.sql.coffer.source.CofferScan
+import org.apache.spark.sql.coffer.translate.CharVarchar
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.types.{CharType, StringType}
 import org.apache.spark.unsafe.types.UTF8String

@@ -1,16 +1,17 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.coffer.translate.OreCompare
 import org.apache.spark.sql.types.{BooleanType, IntegerType}
 
 /** A condition over stored columns. Not `exact`: it is also true of rows that the real condition has yet to drop. */
-private[sites] final case class Ciphered(condition: Expression, exact: Boolean)
+private[split] final case class Ciphered(condition: Expression, exact: Boolean)
 
 /**
  * Conditions as engines can evaluate them: over open columns as they are; over ciphertexts where their scheme tells, with literals encrypted
  * for the column that they meet. None: it cannot be told from what engines have.
  */
-private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
+private[split] final class CipherConditions(away: Away, hosts: Boolean) {
 
   def of(condition: Expression): Option[Ciphered] = condition match {
     case e if asItIs(e) => Some(Ciphered(e, exact = true))
@@ -114,7 +115,7 @@ private[sites] final class CipherConditions(away: Away, hosts: Boolean) {
 }
 
 /** The comparisons that ciphertexts may allow. */
-private[sites] sealed abstract class Comparison(val holdsBelow: Boolean, val holdsAbove: Boolean) {
+private[split] sealed abstract class Comparison(val holdsBelow: Boolean, val holdsAbove: Boolean) {
   def apply(left: Expression, right: Expression): Expression
 
   /** With the sides exchanged. */
@@ -124,7 +125,7 @@ private[sites] sealed abstract class Comparison(val holdsBelow: Boolean, val hol
   def weak: Comparison
 }
 
-private[sites] object Comparison {
+private[split] object Comparison {
   case object Equal extends Comparison(false, false) {
     override def apply(l: Expression, r: Expression): Expression = EqualTo(l, r)
     override def swapped: Comparison = this

@@ -1,19 +1,12 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BinaryExpression, Expression, Unevaluable}
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.expressions.aggregate.{ImperativeAggregate, TypedImperativeAggregate}
 import org.apache.spark.sql.catalyst.trees.TernaryLike
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.types.{BinaryType, DataType, IntegerType}
-
-/** −1, 0 or 1: how the values of two order-revealing ciphertexts compare. Only engines evaluate it. */
-case class OreCompare(left: Expression, right: Expression) extends BinaryExpression with Unevaluable {
-  override def dataType: DataType = IntegerType
-  override def prettyName: String = "ore_compare"
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): OreCompare =
-    copy(left = newLeft, right = newRight)
-}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.translate.EngineAggregate
+import org.apache.spark.sql.types.{BinaryType, DataType}
 
 /**
  * The sum of a column under `ashe`, still encrypted, with the rows that it took: what Seabed calls the id list. Only engines evaluate
@@ -26,9 +19,11 @@ case class AsheSum(
     mutableAggBufferOffset: Int = 0,
     inputAggBufferOffset: Int = 0)
     extends TypedImperativeAggregate[Array[Byte]]
-    with TernaryLike[Expression] {
+    with TernaryLike[Expression]
+    with EngineAggregate {
 
-  override def prettyName: String = "ashe_sum"
+  override def engineName: String = "ashe_sum"
+  override def prettyName: String = engineName
   override def dataType: DataType = BinaryType
   override def nullable: Boolean = false
   override def withNewMutableAggBufferOffset(offset: Int): ImperativeAggregate = copy(mutableAggBufferOffset = offset)
@@ -39,7 +34,7 @@ case class AsheSum(
   private def refused: Nothing = throw new CofferException(
     "COFFER_UNSEALED_PLAN",
     "a sum of ciphertexts was to be computed by Spark itself",
-    "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions")
+    s"set spark.sql.extensions=${CofferConf.EXTENSIONS}")
 
   override def createAggregationBuffer(): Array[Byte] = refused
   override def update(buffer: Array[Byte], input: InternalRow): Array[Byte] = refused

@@ -1,19 +1,18 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.plan.Literals
+import org.apache.spark.sql.coffer.common.{Client, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.{Literal => ProtoLiteral, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{EncryptLiterals, LiteralsEncrypted}
+import org.apache.spark.sql.coffer.translate.Literals
 import org.apache.spark.sql.types.{BinaryType, LongType}
 
 /** What a literal is among a column's ciphertexts. */
-private[sites] sealed trait CipherLiteral
+private[split] sealed trait CipherLiteral
 
-private[sites] object CipherLiteral {
+private[split] object CipherLiteral {
 
   /** `cut`: it is longer than the prefix that is stored. */
   final case class Within(literal: CatalystLiteral, cut: Boolean) extends CipherLiteral
@@ -24,7 +23,7 @@ private[sites] object CipherLiteral {
 }
 
 /** Literals are encrypted by the client engine, for the column that they meet: no key comes into this JVM. */
-private[sites] object CipherLiterals {
+private[split] object CipherLiterals {
 
   def of(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] =
     if (form.table.imagined) literals.map(_ => standIn(form)) else encrypted(form, literals)
@@ -40,10 +39,10 @@ private[sites] object CipherLiterals {
     literals.foreach { l =>
       Literals.of(l.value, l.dataType) match {
         case Right(literal) => request.addLiterals(literal)
-        case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+        case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
       }
     }
-    val answer = CofferDriver.get.client.encryptLiterals(request.build()).getCiphertextsList.asScala.toSeq
+    val answer = Client.get.encryptLiterals(request.build()).getCiphertextsList.asScala.toSeq
     if (answer.size != literals.size) throw strange
     answer.map(ciphertext)
   }

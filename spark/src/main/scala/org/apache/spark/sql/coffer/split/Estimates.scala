@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import java.util.Locale
 

@@ -1,8 +1,7 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.types.DataType
 
 /** A stored column where engines work on it. `place`: the columns that say of which file and row each value is. */

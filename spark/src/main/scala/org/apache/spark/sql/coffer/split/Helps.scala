@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -9,7 +9,7 @@ import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, 
  * The protections under which engines without keys could do what a plan does with the columns of a table that is read at home: those that
  * `coffer policy advise` would try first, by the uses that it goes by ([[ColumnUses]]).
  */
-private[sites] object Helps {
+private[coffer] object Helps {
 
   /** `protections`: what serves; nothing where nothing does. */
   private final case class Help(words: String, protections: Seq[String])

@@ -1,15 +1,8 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
-import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
-import org.apache.spark.sql.coffer.exec.CofferFragmentExec
-import org.apache.spark.sql.coffer.plan.{HomeTableLeaf, ScanLeaf}
 import org.apache.spark.sql.coffer.proto.plan.Reveal
-import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
-import org.apache.spark.sql.execution.LeafExecNode
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -84,18 +77,4 @@ object HomeTable {
   private def cheapest(table: CofferTable, stored: Seq[StoredColumn]): StoredColumn =
     stored.filterNot(_.prefix).minByOption(SiteCosts.home(table, _)).getOrElse(
       throw new IllegalStateException("a stored column opens from nothing"))
-}
-
-case class HomeTableExec(home: HomeTable) extends LeafExecNode {
-  override def nodeName: String = "CofferHomeTable"
-  override def output: Seq[Attribute] = home.output
-  override def outputPartitioning: Partitioning = SinglePartition
-  override protected def stringArgs: Iterator[Any] = Iterator(home.table.name(), home.openings.map(_.text).mkString("[", ", ", "]"))
-
-  def leaf: HomeTableLeaf = {
-    val (names, stored) = home.columns.unzip
-    HomeTableLeaf(ScanLeaf(this, names, stored, Nil, () => 1), home.openings)
-  }
-
-  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.source
+package org.apache.spark.sql.coffer.split
 
 import java.net.URI
 import java.nio.file.{InvalidPathException, Paths}
@@ -9,7 +9,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{CommonConfigurationKeysPublic, FileSystem}
 
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 
 /**
  * Where a sealed table lies, as people and catalogs write it: a path, or a `file:` URL. Whatever names another storage is refused before

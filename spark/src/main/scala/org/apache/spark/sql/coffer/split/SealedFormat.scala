@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.source
+package org.apache.spark.sql.coffer.split
 
 import scala.util.Try
 
@@ -6,6 +6,9 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.catalyst.plans.logical.{TableSpec, TableSpecBase, UnresolvedTableSpec}
 import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.internal.SQLConf
+
+/** Marks the provider that is Coffer's. */
+trait SealedProvider
 
 /** Whether a provider, however it is spelled, is Coffer's. */
 object SealedFormat {
@@ -17,7 +20,7 @@ object SealedFormat {
   private val MEANT_FOR_US = Set("path", "paths", "name", "location", "provider", "external", "is_managed_location", MANAGED)
 
   def is(provider: String): Boolean = provider.equalsIgnoreCase("coffer") || provider.toLowerCase.contains("coffer") &&
-    Try(DataSource.lookupDataSource(provider, SQLConf.get)).toOption.contains(classOf[CofferDataSource])
+    Try(DataSource.lookupDataSource(provider, SQLConf.get)).toOption.exists(classOf[SealedProvider].isAssignableFrom(_))
 
   def is(provider: Option[String]): Boolean = provider.exists(is)
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import scala.collection.mutable
 
@@ -23,7 +23,7 @@ private final class Sharing {
 }
 
 /** GROUP BY over stored columns: groups by ciphertexts that tell equality, MIN and MAX by those that tell order, SUM and AVG by `ashe`. */
-private[sites] final class SiteAggregates(hosts: Boolean) {
+private[split] final class SiteAggregates(hosts: Boolean) {
 
   /** The aggregate for engines and, over its columns, the query's results; or none, if some of it cannot be told. */
   def rewrite(a: Aggregate, away: Away): Option[(Away, Seq[NamedExpression])] = {

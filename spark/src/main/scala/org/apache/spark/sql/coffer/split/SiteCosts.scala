@@ -1,7 +1,6 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.source.CofferTable
 
 /**
  * What work on stored columns costs, for choices between forms and sites that serve alike. One page, since none of it decides what is right,

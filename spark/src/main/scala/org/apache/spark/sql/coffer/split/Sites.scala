@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -9,8 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.coffer.{CofferConf, CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.Reveal
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 
@@ -337,7 +336,7 @@ private object PredicateSplit extends PredicateHelper {
 }
 
 /** What neither engines nor the client engine can do: the column, what it has, and what would help. */
-private[sites] object Refused {
+private[coffer] object Refused {
   def unwritable(columns: Seq[String]) = new CofferException(
     "COFFER_UNSUPPORTED",
     "rows that come from columns which enclaves cannot open cannot be written to a sealed table: they would be opened at home, and only enclaves " +
@@ -350,7 +349,7 @@ private[sites] object Refused {
     "spark.coffer.enclave is none: engines hold no keys, so they cannot write a sealed table",
     "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at home with coffer encrypt")
 
-  def unopenable(held: Held) = CofferQuery.refusal(Seq(
+  def unopenable(held: Held) = CofferException.refusal(Seq(
       s"column `${held.attribute.name}` is needed in clear, and what is stored of it (${held.protections}) cannot be opened: " +
         "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
 }

@@ -1,10 +1,9 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Proto, TableInfo}
-import org.apache.spark.sql.coffer.source.CofferTable
 import org.apache.spark.sql.types.{BinaryType, DataType, StringType, StructField}
 
 /**

@@ -1,12 +1,16 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.coffer.proto.plan.EvalMode
-import org.apache.spark.sql.coffer.sites.AsheSum
 import org.apache.spark.sql.execution.aggregate.{ScalaAggregator, ScalaUDAF, TypedAggregateExpression}
 
+/** An aggregate function that only engines have, by the name that they know it by. */
+trait EngineAggregate {
+  def engineName: String
+}
+
 /** The aggregate functions that the engine has, with what is said of each call. */
-private[plan] object AggregateFunctions {
+private[translate] object AggregateFunctions {
 
   final case class Known(name: String, eval: EvalMode = EvalMode.LEGACY, ignoreNulls: Boolean = false)
 
@@ -22,7 +26,7 @@ private[plan] object AggregateFunctions {
     case v: VarianceSamp => moments("variance_samp", v.nullOnDivideByZero)
     case s: StddevPop => moments("stddev_pop", s.nullOnDivideByZero)
     case s: StddevSamp => moments("stddev_samp", s.nullOnDivideByZero)
-    case _: AsheSum => Right(Known("ashe_sum"))
+    case e: EngineAggregate => Right(Known(e.engineName))
     case _: ScalaUDAF | _: ScalaAggregator[_, _, _] | _: TypedAggregateExpression =>
       refuse("user-defined aggregates would see opened data outside the enclave")
     case other => refuse(s"the aggregate function ${other.prettyName} is not supported")

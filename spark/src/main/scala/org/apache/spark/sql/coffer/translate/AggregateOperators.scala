@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.aggregate.{ObjectHashAggregateExec, SortAg
  * merges reads its buffers from the end of the child's output, in the order of the functions; the result expressions see the
  * grouping columns and the functions' results, or, of partial aggregates, their buffers.
  */
-private[plan] object AggregateOperators extends OperatorFamily {
+private[translate] object AggregateOperators extends OperatorFamily {
 
   private val becomes = "aggregate, and a project where the results are worked on"
 

@@ -1,9 +1,9 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 
 /** Numbers in, a number out. Decimal results have the precision and scale that Catalyst resolved. */
-private[plan] object ArithmeticExpressions extends ExpressionFamily {
+private[translate] object ArithmeticExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     functionBy[Add]("add")(e => Modes.of(e.evalMode)),

@@ -1,8 +1,7 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.coffer.exec.{CofferBroadcastExchangeExec, CofferFragmentExec, CofferShuffleExchangeExec}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
@@ -14,7 +13,7 @@ import org.apache.spark.sql.types._
  * which the rows came, which the host can change. There engines send exact sums. To Spark's plan the columns keep their types: nothing of
  * Spark's reads them.
  */
-private[plan] object Buffers {
+private[translate] object Buffers {
 
   /** The most digits that leave a sum's type ten more. */
   private val DIGITS = DecimalType.MAX_PRECISION - 10
@@ -65,9 +64,7 @@ private[plan] object Buffers {
     case read: AQEShuffleReadExec => writer(read.child)
     case stage: QueryStageExec => writer(stage.plan)
     case reused: ReusedExchangeExec => writer(reused.child)
-    case shuffle: CofferShuffleExchangeExec => writer(shuffle.child)
-    case broadcast: CofferBroadcastExchangeExec => writer(broadcast.child)
-    case fragment: CofferFragmentExec => writer(fragment.template)
+    case fragment: Templated => writer(fragment.template)
     case exchange: Exchange => writer(exchange.child)
     case other =>
       Operators.transparent(other) match {

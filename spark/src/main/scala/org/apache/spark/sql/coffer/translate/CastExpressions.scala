@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Cast => CatalystCast, ToPrettyString}
 import org.apache.spark.sql.coffer.proto.plan.{Cast, Expr}
@@ -6,7 +6,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BinaryType
 
 /** Casts among the flat types, and `ToPrettyString`, which is the cast to string of `show()`. */
-private[plan] object CastExpressions extends ExpressionFamily {
+private[translate] object CastExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     entry[CatalystCast]("a cast") { (e, scope) =>

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{CharType, DataType, StringType, VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written: calls of three static methods. */
-private[plan] object CharVarcharExpressions extends ExpressionFamily {
+private[translate] object CharVarcharExpressions extends ExpressionFamily {
 
   /** By Spark's name of the method. */
   private val functions = Map(

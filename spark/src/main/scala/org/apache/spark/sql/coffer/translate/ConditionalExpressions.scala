@@ -1,10 +1,10 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{CaseWhen => CatalystCaseWhen, _}
 import org.apache.spark.sql.coffer.proto.plan.{CaseWhen, Expr}
 
 /** One of several values; only the one that is chosen may fail. */
-private[plan] object ConditionalExpressions extends ExpressionFamily {
+private[translate] object ConditionalExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[If]("if"),

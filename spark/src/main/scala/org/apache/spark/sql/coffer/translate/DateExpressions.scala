@@ -1,10 +1,10 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
 
 /** Dates and timestamps. Hours and truncations of instants are those of the session's time zone, which the call carries. */
-private[plan] object DateExpressions extends ExpressionFamily {
+private[translate] object DateExpressions extends ExpressionFamily {
 
   /** The patterns that the engine writes: numbers with fixed places, and what stands between them. */
   private val plain =

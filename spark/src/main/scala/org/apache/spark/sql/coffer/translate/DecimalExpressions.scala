@@ -1,11 +1,11 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 
 /**
  * What Catalyst puts around decimals by itself, but for what lives inside SUM and AVG only. Precision and scale are those of the call's type; `nullOnOverflow` is the mode.
  */
-private[plan] object DecimalExpressions extends ExpressionFamily {
+private[translate] object DecimalExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     functionBy[CheckOverflow]("check_overflow")(e => Modes.failing(!e.nullOnOverflow)),

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import scala.reflect.ClassTag
 
@@ -6,19 +6,19 @@ import org.apache.spark.sql.catalyst.expressions.{EvalMode => CatalystMode, Left
 import org.apache.spark.sql.coffer.proto.plan.{Call, EvalMode, Expr}
 
 /** The translation of one class of expressions. An answer without an expression named gets this one's. */
-private[plan] trait ExpressionSerde[E <: Expression] {
+private[translate] trait ExpressionSerde[E <: Expression] {
   def convert(expr: E, scope: Scope): Result[Expr]
 }
 
 /** A class, what it becomes in the engine (for the reference), and its serde; families are lists of these. */
-private[plan] final class ExpressionEntry(
+private[translate] final class ExpressionEntry(
     val expression: Class[_],
     val becomes: String,
     serde: ExpressionSerde[Expression]) {
   def convert(expr: Expression, scope: Scope): Result[Expr] = serde.convert(expr, scope)
 }
 
-private[plan] trait ExpressionFamily {
+private[translate] trait ExpressionFamily {
   def entries: Seq[ExpressionEntry]
 
   protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit tag: ClassTag[E]): ExpressionEntry =
@@ -67,7 +67,7 @@ object Expressions {
   private val byClass: Map[Class[_], ExpressionEntry] =
     families.flatMap(_.entries).map(e => e.expression -> e).toMap
 
-  private[plan] def convert(expr: Expression, scope: Scope): Result[Expr] = {
+  private[translate] def convert(expr: Expression, scope: Scope): Result[Expr] = {
     val converted = byClass.get(expr.getClass) match {
       case Some(entry) => Types.of(expr.dataType).flatMap(_ => entry.convert(expr, scope))
       case None =>
@@ -81,13 +81,13 @@ object Expressions {
   }
 
   /** Families with their classes and what those become: what `docs/reference/operators.md` lists. */
-  private[plan] def reference: Seq[(String, Seq[(String, String)])] = families.map { f =>
+  private[translate] def reference: Seq[(String, Seq[(String, String)])] = families.map { f =>
     val name = f.getClass.getSimpleName.stripSuffix("$").stripSuffix("Expressions")
     name -> f.entries.map(e => e.expression.getSimpleName -> e.becomes)
   }
 }
 
-private[plan] object Calls {
+private[translate] object Calls {
 
   def of(
       name: String,
@@ -112,7 +112,7 @@ private[plan] object Calls {
     }
 }
 
-private[plan] object Modes {
+private[translate] object Modes {
   def of(mode: CatalystMode.Value): EvalMode =
     if (mode == CatalystMode.ANSI) EvalMode.ANSI
     else if (mode == CatalystMode.TRY) EvalMode.TRY
@@ -122,7 +122,7 @@ private[plan] object Modes {
     if (failOnError) EvalMode.ANSI else EvalMode.LEGACY
 }
 
-private[plan] object TimeZones {
+private[translate] object TimeZones {
 
   /** The zone of a time zone aware expression, else an empty text. */
   def of(expr: Expression): Result[String] = expr match {

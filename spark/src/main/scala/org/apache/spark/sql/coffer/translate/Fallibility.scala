@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import scala.jdk.CollectionConverters._
 
@@ -8,7 +8,7 @@ import org.apache.spark.sql.coffer.proto.plan.{Call, Cast, EvalMode, Expr, TypeI
  * Which translated expressions cannot raise an error, whatever the row. An allow-list: what is not known is taken to fail, which
  * costs a pushed filter and never an answer.
  */
-private[plan] object Fallibility {
+private[translate] object Fallibility {
 
   /** May be moved into a scan: cannot fail, and needs nothing but the row. */
   def pushable(expr: Expr): Boolean = infallible(expr) && rowOnly(expr)

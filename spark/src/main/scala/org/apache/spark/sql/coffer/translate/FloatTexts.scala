@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, RoundBase, ToPrettyString}
 import org.apache.spark.sql.coffer.proto.plan.FloatText
@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.{DoubleType, FloatType}
  * The digits that FLOAT and DOUBLE have as text. JDK 19 changed them (JDK-4511638), and with them what casts, `show()`, decimals of doubles and
  * rounding give: engines follow the driver's Java, whose constant folding is part of the same answers.
  */
-private[plan] object FloatTexts {
+private[translate] object FloatTexts {
 
   /** Of an expression, by what it does and is given. */
   def of(e: Expression): FloatText = e match {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical._
@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.DoubleType
  * One query stage, translated. `partitions` is how many tasks it has; `output` are the fragment's columns in Catalyst's words;
  * `nodes` tells which operator a node of the IR stands for (for EXPLAIN and metrics).
  */
-final class TranslatedFragment private[plan] (
+final class TranslatedFragment private[translate] (
     val fragment: Fragment,
     val output: Seq[Attribute],
     val scans: Seq[BoundScan],
@@ -129,7 +129,7 @@ object Fragments {
     } yield built
   }
 
-  private[plan] def assemble(
+  private[translate] def assemble(
       relation: Relation,
       sink: Sink,
       translation: Translation): Result[TranslatedFragment] =
@@ -139,7 +139,7 @@ object Fragments {
         .setRoot(relation.node)
         .setSink(sink)
         .setOutput(schema)
-      translation.context.hiding.message.foreach(fragment.setHiding)
+      translation.context.hiding.foreach(fragment.setHiding)
       new TranslatedFragment(
         fragment.build(),
         relation.output,
@@ -151,7 +151,7 @@ object Fragments {
     }
 }
 
-private[plan] object Partitionings {
+private[translate] object Partitionings {
 
   def of(partitioning: Partitioning, scope: Scope): Result[ProtoPartitioning] = partitioning match {
     case HashPartitioning(expressions, partitions) =>

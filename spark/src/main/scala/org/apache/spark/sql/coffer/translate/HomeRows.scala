@@ -1,11 +1,10 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Reveal}
-import org.apache.spark.sql.coffer.sites.{Form, Opening}
 
 /** Rows at home: an input of the client engine, and what it opens of them. */
-private[plan] object HomeRows {
+private[translate] object HomeRows {
 
   def convert(leaf: HomeLeaf, translation: Translation): Result[Relation] =
     for {
@@ -30,11 +29,11 @@ private[plan] object HomeRows {
     translation.node(leaf.plan).setReveal(reveal).build()
   }
 
-  private def opened(opening: Opening, stored: Seq[Attribute]): Result[Reveal.Opened] =
+  private def opened(opening: Opened, stored: Seq[Attribute]): Result[Reveal.Opened] =
     for {
       dataType <- Types.of(opening.output.dataType)
       from <- position(opening.from, stored)
-      place <- traverse(opening.form.toSeq.flatMap(placed(opening, _)))(position(_, stored))
+      place <- traverse(opening.place.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
     } yield {
       val column = Reveal.Opened.newBuilder
         .setName(opening.output.name)
@@ -42,16 +41,13 @@ private[plan] object HomeRows {
         .setType(dataType)
         .setNullable(opening.output.nullable)
         .setKind(opening.kind)
-      opening.form.foreach(f => column.setHandle(f.table.info.getHandle).setStored(f.stored.name))
+      opening.stored.foreach { case (handle, name) => column.setHandle(handle).setStored(name) }
       place match {
         case Seq(file, row) => column.setFile(file).setRow(row)
         case _ =>
       }
       column.build()
     }
-
-  private def placed(opening: Opening, form: Form): Seq[Attribute] =
-    if (opening.kind == Reveal.Kind.VALUE) form.place.toSeq.flatMap { case (file, row) => Seq(file, row) } else Nil
 
   private def position(a: Attribute, stored: Seq[Attribute]): Result[Int] =
     stored.indexWhere(_.exprId == a.exprId) match {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide}
@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.joins._
  * Joins. Keys are those of the plan, not the packed longs that Spark's hash tables take. Which rows are held in memory follows Spark's
  * build side; when a partition of it is too large for that, the stage's sealing turns a hash join into a sort-merge join.
  */
-private[plan] object JoinOperators extends OperatorFamily {
+private[translate] object JoinOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
     operator[BroadcastHashJoinExec]("hash join; the broadcast side is built once per engine; NOT IN of one column too") {

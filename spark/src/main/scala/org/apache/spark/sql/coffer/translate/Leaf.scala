@@ -1,8 +1,8 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.coffer.sites.Opening
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
  * Where a fragment's rows come from. Translation only binds columns and hands out ids; `plan` is handed back with the id so
@@ -36,14 +36,27 @@ final case class InputLeaf(
     broadcast: Boolean = false)
     extends Leaf
 
+/**
+ * A column as the client engine makes it of what came home.
+ *
+ * @param stored the table's handle and the name of the stored column that it opens; nothing of what comes as it is
+ * @param place  the columns that say of which file and row each value is, where opening needs them
+ */
+final case class Opened(
+    output: Attribute,
+    from: Attribute,
+    kind: Reveal.Kind,
+    stored: Option[(Int, String)],
+    place: Option[(Attribute, Attribute)])
+
 /** Rows that were brought home, at most one partition of them: `stored` is what came, `openings` what the client engine makes of it. */
-final case class HomeLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opening]) extends Leaf {
+final case class HomeLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opened]) extends Leaf {
   override def output: Seq[Attribute] = openings.map(_.output)
   override def partitions: () => Int = () => 1
 }
 
 /** A table that the client engine reads at home, as one partition, and what it makes of the columns read. */
-final case class HomeTableLeaf(scan: ScanLeaf, openings: Seq[Opening]) extends Leaf {
+final case class HomeTableLeaf(scan: ScanLeaf, openings: Seq[Opened]) extends Leaf {
   override def plan: SparkPlan = scan.plan
   override def output: Seq[Attribute] = openings.map(_.output)
   override def partitions: () => Int = () => 1
@@ -53,3 +66,11 @@ final case class HomeTableLeaf(scan: ScanLeaf, openings: Seq[Opening]) extends L
 trait LeafResolver {
   def leaf(plan: SparkPlan): Option[Leaf]
 }
+
+/** A node that stands for a part of Spark's plan, which it keeps. */
+trait Templated {
+  def template: SparkPlan
+}
+
+/** The last operator of a fragment that writes a table: its child's rows are what is written. */
+trait SealedSink extends UnaryExecNode

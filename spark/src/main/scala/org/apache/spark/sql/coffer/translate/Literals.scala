@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import java.nio.ByteBuffer
 import java.nio.charset.{CharacterCodingException, StandardCharsets}
@@ -32,10 +32,10 @@ object Literals {
     }
   }
 
-  private[plan] def expr(literal: CatalystLiteral): Result[Expr] =
+  private[translate] def expr(literal: CatalystLiteral): Result[Expr] =
     of(literal.value, literal.dataType).map(l => Expr.newBuilder.setLiteral(l).build())
 
-  private[plan] def string(value: String): Expr = {
+  private[translate] def string(value: String): Expr = {
     val t = org.apache.spark.sql.coffer.proto.plan.DataType.newBuilder
       .setId(org.apache.spark.sql.coffer.proto.plan.TypeId.STRING)
     Expr.newBuilder.setLiteral(Literal.newBuilder.setType(t).setString(value)).build()

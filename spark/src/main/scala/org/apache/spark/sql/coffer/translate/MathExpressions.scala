@@ -1,9 +1,9 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 
 /** Rounding, powers, logarithms, angles. */
-private[plan] object MathExpressions extends ExpressionFamily {
+private[translate] object MathExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     functionBy[Round]("round")(e => Modes.failing(e.ansiEnabled)),

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, CreateNamedStruct, Literal}
 import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * The optimizer merges several scalar subqueries over one source into one whose single value is a struct, and reads its fields. The
  * engine has no structs; it need not: the fields come home as columns, and only the driver sees the struct.
  */
-private[plan] object MergedSubquery {
+private[translate] object MergedSubquery {
 
   /** The same plan with the struct's fields as its columns. */
   def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import scala.reflect.ClassTag
 
@@ -8,17 +8,17 @@ import org.apache.spark.sql.coffer.proto.plan.{Input, NamedExpr, Scan, SortKey}
 import org.apache.spark.sql.execution._
 
 /** The translation of one class of operators over children that are translated already. */
-private[plan] trait OperatorSerde[P <: SparkPlan] {
+private[translate] trait OperatorSerde[P <: SparkPlan] {
   def convert(plan: P, children: Seq[Relation], translation: Translation): Result[Relation]
 }
 
 /** A class, what becomes of it (for the reference), and its serde. */
-private[plan] final class OperatorEntry(
+private[translate] final class OperatorEntry(
     val operator: Class[_],
     val becomes: String,
     val serde: OperatorSerde[SparkPlan])
 
-private[plan] trait OperatorFamily {
+private[translate] trait OperatorFamily {
   def entries: Seq[OperatorEntry]
 
   protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit tag: ClassTag[P]): OperatorEntry =
@@ -45,11 +45,11 @@ object Operators {
   private val byClass: Map[Class[_], OperatorSerde[SparkPlan]] =
     families.flatMap(_.entries).map(e => e.operator -> e.serde).toMap
 
-  private[plan] def reference: Seq[(String, String)] =
+  private[translate] def reference: Seq[(String, String)] =
     families.flatMap(_.entries).map(e => e.operator.getSimpleName -> e.becomes)
 
   /** The whole subtree down to the leaves. */
-  private[plan] def convert(plan: SparkPlan, translation: Translation): Result[Relation] =
+  private[translate] def convert(plan: SparkPlan, translation: Translation): Result[Relation] =
     translation.context.leaves.leaf(plan) match {
       case Some(leaf) => convertLeaf(leaf, translation).left.map(_.in(plan))
       case None =>
@@ -62,7 +62,7 @@ object Operators {
     }
 
   /** One operator over children that stand ready. */
-  private[plan] def convertNode(
+  private[translate] def convertNode(
       plan: SparkPlan,
       children: Seq[Relation],
       translation: Translation): Result[Relation] = {
@@ -82,7 +82,7 @@ object Operators {
     case _ => None
   }
 
-  private[plan] def convertLeaf(leaf: Leaf, translation: Translation): Result[Relation] =
+  private[translate] def convertLeaf(leaf: Leaf, translation: Translation): Result[Relation] =
     leaf match {
       case s: ScanLeaf =>
         val scope = new Scope(s.output, translation)
@@ -107,7 +107,7 @@ object Operators {
       case t: HomeTableLeaf => convertLeaf(t.scan, translation).flatMap(HomeRows.opened(t, _, translation))
     }
 
-  private[plan] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =
+  private[translate] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =
     traverse(exprs) { e =>
       val value = e match {
         case Alias(child, _) => child
@@ -116,7 +116,7 @@ object Operators {
       scope.convert(value).map(v => NamedExpr.newBuilder.setName(e.name).setExpr(v).build())
     }
 
-  private[plan] def sortKeys(order: Seq[SortOrder], scope: Scope): Result[Vector[SortKey]] =
+  private[translate] def sortKeys(order: Seq[SortOrder], scope: Scope): Result[Vector[SortKey]] =
     traverse(order) { o =>
       scope.convert(o.child).map { e =>
         SortKey.newBuilder
@@ -134,7 +134,7 @@ object Operators {
     }
 
   /** Whether these expressions are the input itself, column by column. */
-  private[plan] def isIdentity(exprs: Seq[NamedExpression], input: Seq[Attribute]): Boolean =
+  private[translate] def isIdentity(exprs: Seq[NamedExpression], input: Seq[Attribute]): Boolean =
     exprs.length == input.length && exprs.zip(input).forall {
       case (a: Attribute, b) => a.exprId == b.exprId && a.name == b.name
       case _ => false

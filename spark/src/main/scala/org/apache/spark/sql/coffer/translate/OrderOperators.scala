@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, NamedExpression, SortOrder}
 import org.apache.spark.sql.coffer.proto.plan.{Limit, Node, Project, Sort}
@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution._
 /**
  * Sort and limit, each within a partition: exchanges below, or the client engine's finish above ([[ResultPlan]]), make them global.
  */
-private[plan] object OrderOperators extends OperatorFamily {
+private[translate] object OrderOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
     operator[SortExec]("sort, within each partition") { (plan, children, translation) =>

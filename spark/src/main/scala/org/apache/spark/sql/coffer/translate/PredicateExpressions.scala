@@ -1,10 +1,10 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral, _}
 import org.apache.spark.sql.coffer.proto.plan.{Expr, InList}
 
 /** Comparisons, logic, tests for NULL and NaN, IN. */
-private[plan] object PredicateExpressions extends ExpressionFamily {
+private[translate] object PredicateExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[EqualTo]("eq"),

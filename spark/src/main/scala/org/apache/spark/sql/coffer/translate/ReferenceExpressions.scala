@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
@@ -7,7 +7,7 @@ import org.apache.spark.sql.coffer.proto.plan.{Expr, SubqueryValue}
 import org.apache.spark.sql.execution.ScalarSubquery
 
 /** Columns, literals, values computed elsewhere, and the wrappers that only tell the optimizer something. */
-private[plan] object ReferenceExpressions extends ExpressionFamily {
+private[translate] object ReferenceExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     entry[AttributeReference]("a column by position") { (a, scope) =>

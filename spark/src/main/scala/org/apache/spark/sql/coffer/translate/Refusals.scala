@@ -1,11 +1,11 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.execution.InSubqueryExec
 
 /** Why an expression without a serde has none. The more telling reason comes first. */
-private[plan] object Refusals {
+private[translate] object Refusals {
 
   def reason(expr: Expression, badType: Option[Unsupported]): String = expr match {
     case _: PythonUDF => "Python functions would see opened data outside the enclave"

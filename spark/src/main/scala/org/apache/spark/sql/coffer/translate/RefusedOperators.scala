@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
 import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 
 /** Operators whose absence deserves a better reason than that they are absent. */
-private[plan] object RefusedOperators extends OperatorFamily {
+private[translate] object RefusedOperators extends OperatorFamily {
   private val plaintext =
     "a plaintext table beside a sealed one: its rows would be read outside the enclave; encrypt it with `coffer encrypt`"
 

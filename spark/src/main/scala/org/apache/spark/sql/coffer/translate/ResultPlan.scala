@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, NamedExpression, SortOrder}
 import org.apache.spark.sql.coffer.proto.plan.{Filter, Fragment, Input, Node, Sink}

@@ -1,11 +1,11 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression, PredicateHelper, SubqueryExpression}
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, Filter, Node, Project, TypeId}
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec}
 
 /** Row by row: projection and filter. */
-private[plan] object RowOperators extends OperatorFamily with PredicateHelper {
+private[translate] object RowOperators extends OperatorFamily with PredicateHelper {
 
   override def entries: Seq[OperatorEntry] = Seq(
     operator[ProjectExec]("project") { (plan, children, translation) =>

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -7,7 +7,7 @@ import org.apache.spark.sql.coffer.proto.plan.{Expand, Union, Values}
 import org.apache.spark.sql.execution._
 
 /** Whole relations: rows known to the planner, unions, and the multiplying of rows for GROUPING SETS. */
-private[plan] object SetOperators extends OperatorFamily {
+private[translate] object SetOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
     operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) =>

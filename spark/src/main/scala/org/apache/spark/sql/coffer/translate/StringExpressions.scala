@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Literal => CatalystLiteral, Right => _, _}
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, TypeId}
@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Strings as UTF-8 in code point order. */
-private[plan] object StringExpressions extends ExpressionFamily {
+private[translate] object StringExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[StartsWith]("starts_with"),
@@ -71,7 +71,7 @@ private[plan] object StringExpressions extends ExpressionFamily {
 }
 
 /** The engine analyses a pattern once, when the fragment is built. */
-private[plan] object LikePatterns {
+private[translate] object LikePatterns {
 
   def check(like: Like): Result[Unit] = like.right match {
     case CatalystLiteral(null, _) => Right(())

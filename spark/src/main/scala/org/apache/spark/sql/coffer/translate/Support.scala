@@ -1,7 +1,6 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
-import org.apache.spark.sql.coffer.write.SealedWriteExec
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
@@ -70,7 +69,7 @@ object Support {
           _ <- Operators.named(take.projectList, scope)
         } yield ()
       case _: CollectLimitExec | _: CollectTailExec => Right(())
-      case write: SealedWriteExec => Types.schema(write.child.output)
+      case write: SealedSink => Types.schema(write.child.output)
       case _: ExecutedCommandExec | _: DataWritingCommandExec =>
         refuse("commands over sealed tables would handle their rows outside the enclave")
       case other => Operators.convertNode(other, children, translation)

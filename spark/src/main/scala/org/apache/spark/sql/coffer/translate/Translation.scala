@@ -1,10 +1,9 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSeq, Expression, ExprId}
-import org.apache.spark.sql.coffer.Hiding
-import org.apache.spark.sql.coffer.proto.plan.{Expr, Node}
+import org.apache.spark.sql.coffer.proto.plan.{Expr, Hiding, Node}
 import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 
 /** What the translator needs to know of its surroundings. */
@@ -17,7 +16,8 @@ final case class Context(
     subqueryId: (ScalarSubquery, Int) => Int,
     /** Puts their values in the place of subqueries, for what is done at home once they are known. */
     known: Expression => Expression = identity,
-    hiding: Hiding = Hiding.nothing)
+    /** What the fragment says of what is kept from the host. */
+    hiding: Option[Hiding] = None)
 
 /** A scan of a fragment: `scan_id` in the IR and its leaf. */
 final case class BoundScan(id: Int, leaf: ScanLeaf)
@@ -39,7 +39,7 @@ final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Express
  * Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. `read`: of rows that are
  * opened as they are read, the scan below; columns that need no opening are in both.
  */
-private[plan] final case class Relation(
+private[translate] final case class Relation(
     node: Node,
     output: Seq[Attribute],
     partitions: () => Int,
@@ -50,7 +50,7 @@ private[plan] final case class Relation(
 }
 
 /** The state of one fragment's translation: ids handed out so far. */
-private[plan] final class Translation(val context: Context) {
+private[translate] final class Translation(val context: Context) {
   private var lastNode = 0
   private val scans = mutable.ArrayBuffer.empty[BoundScan]
   private val inputs = mutable.ArrayBuffer.empty[BoundInput]
@@ -95,7 +95,7 @@ private[plan] final class Translation(val context: Context) {
 }
 
 /** The columns an expression may name, by position, and the translation it is part of. */
-private[plan] final class Scope(input: Seq[Attribute], val translation: Translation) {
+private[translate] final class Scope(input: Seq[Attribute], val translation: Translation) {
   private val positions: AttributeSeq = AttributeSeq(input)
 
   def position(id: ExprId): Option[Int] = Some(positions.indexOf(id)).filter(_ >= 0)

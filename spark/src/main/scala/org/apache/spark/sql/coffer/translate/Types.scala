@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CollationFactory
@@ -73,12 +73,12 @@ object Types {
     }.map(fields => StructType(fields))
   }
 
-  private[plan] def field(name: String, dataType: DataType, nullable: Boolean): Result[Field] =
+  private[translate] def field(name: String, dataType: DataType, nullable: Boolean): Result[Field] =
     of(dataType).left
       .map(u => u.copy(expression = u.expression.orElse(Some(name))))
       .map(t => Field.newBuilder.setName(name).setType(t).setNullable(nullable).build())
 
-  private[plan] def schemaOf(fields: Iterable[Field]): Schema = {
+  private[translate] def schemaOf(fields: Iterable[Field]): Schema = {
     val builder = Schema.newBuilder
     fields.foreach(builder.addFields)
     builder.build()

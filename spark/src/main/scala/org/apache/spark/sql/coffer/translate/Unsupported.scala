@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression, Literal}
 import org.apache.spark.sql.execution.SparkPlan
@@ -27,7 +27,7 @@ final case class Unsupported(
 object Unsupported {
 
   /** The expression as SQL with `?` for every literal: messages travel further than values may. */
-  private[plan] def describe(expr: Expression): String = {
+  private[translate] def describe(expr: Expression): String = {
     val masked = expr.transform {
       case l: Literal => AttributeReference("?", l.dataType)()
       case a: AttributeReference => a.withQualifier(Nil)

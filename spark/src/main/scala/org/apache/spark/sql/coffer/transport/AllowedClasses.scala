@@ -1,14 +1,14 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.util.Utils
 
 /** The classes that the user adds to the list, by their exact names. */
-private[driver] object AllowedClasses extends Logging {
+private[transport] object AllowedClasses extends Logging {
   private val name = """[\p{L}_$][\p{L}\p{N}_$]*(?:\.[\p{L}_$][\p{L}\p{N}_$]*)*""".r
 
   def of(conf: SparkConf): Set[String] = {

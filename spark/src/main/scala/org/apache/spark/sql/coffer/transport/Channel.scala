@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.wire
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{Closeable, EOFException, IOException}
 import java.net.{InetSocketAddress, StandardProtocolFamily, StandardSocketOptions, UnixDomainSocketAddress}
@@ -7,7 +7,7 @@ import java.nio.channels.SocketChannel
 
 import com.google.protobuf.MessageLite
 
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 
 /** Where an engine listens: `unix:PATH` or `tcp:HOST:PORT`, as its ready line and the configuration write it. */
 sealed trait Address

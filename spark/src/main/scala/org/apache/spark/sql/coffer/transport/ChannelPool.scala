@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.wire
+package org.apache.spark.sql.coffer.transport
 
 import java.util.concurrent.ConcurrentLinkedDeque
 

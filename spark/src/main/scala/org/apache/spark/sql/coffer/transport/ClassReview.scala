@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.lang.reflect.{Modifier, Proxy}
 
@@ -6,7 +6,7 @@ import java.lang.reflect.{Modifier, Proxy}
  * What can be told of a class without running it: whether an object of it can call code when it is read, or used as the data
  * that it seems to be. It judges the lists of this jar in the build, and what a user adds to them.
  */
-private[driver] object ClassReview {
+private[transport] object ClassReview {
 
   /** Why no list may have the class, if so. */
   def forbidden(c: Class[_]): Option[String] =

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.nio.file.Path
 import java.util.{Base64, UUID}
@@ -11,30 +11,33 @@ import com.google.protobuf.ByteString
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer._
+import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.CofferQuery
 import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
-import org.apache.spark.sql.coffer.wire.{Address, ClientEngine, EngineProcess}
 import org.apache.spark.util.ThreadUtils
 
 /** The driver's half of the plugin: the client engine beside it, and a desk that answers executors. One for each SparkContext. */
 final class CofferDriver private (
     val application: String,
     process: Option[EngineProcess],
-    val client: ClientEngine,
+    client: ClientConnections,
     val welcome: Welcome)
-    extends AutoCloseable
+    extends Client
+    with AutoCloseable
     with Logging {
 
   /** What Spark is about to hand out. */
-  val settings = new Settings(client)
+  private val settings = new Settings(client)
+
+  override def engine: ClientEngine = client
+  override def checkSettings(settings: Iterable[(String, String)]): Unit = this.settings.check(settings)
 
   private val workers: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-driver", 16)
   private val tickets = new AtomicLong()
   private val answers = new ConcurrentHashMap[Long, Answer]()
   @volatile private var simulated = false
 
-  /** Whether an engine was admitted on simulated evidence. */
-  def simulatedEvidence: Boolean = simulated
+  override def simulatedEvidence: Boolean = simulated
 
   /** Runs in the plugin endpoint's only thread: never waits for the client engine. */
   def receive(message: Any): Array[Byte] = {
@@ -107,19 +110,6 @@ final class CofferDriver private (
 object CofferDriver extends Logging {
   private val MOST_ASKED = 4096
 
-  @volatile private var running: Option[CofferDriver] = None
-
-  /** The plugin of this JVM's SparkContext. */
-  def get: CofferDriver = running.getOrElse(throw new CofferException(
-      "COFFER_NOT_RUNNING",
-      "the Coffer plugin is not running in this driver",
-      "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
-
-  def running_? : Boolean = running.isDefined
-
-  /** Of the application that runs; of none, nothing is set. */
-  def conf: SparkConf = SparkContext.getActive.map(_.conf).getOrElse(new SparkConf(false))
-
   def start(sc: SparkContext): CofferDriver = {
     val conf = sc.conf
     val application = s"coffer-${UUID.randomUUID}"
@@ -134,11 +124,11 @@ object CofferDriver extends Logging {
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
       val address = service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
-      val client = new ClientEngine(address, greeting, () => process.flatMap(_.epitaph))
+      val client = new ClientConnections(address, greeting, () => process.flatMap(_.epitaph))
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       driver.settings.checkAll(sc)
-      running = Some(driver)
+      Client.start(driver)
       if (CofferConf.hostEngines(conf))
         logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nobody vouches that results are right.")
       driver
@@ -159,7 +149,7 @@ object CofferDriver extends Logging {
   }
 
   def stop(driver: CofferDriver): Unit = {
-    if (running.contains(driver)) running = None
+    Client.stop(driver)
     driver.close()
   }
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.executor
+package org.apache.spark.sql.coffer.transport
 
 import java.io.IOException
 import java.nio.file.{Files, Path, Paths}
@@ -10,16 +10,16 @@ import com.google.protobuf.ByteString
 
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer._
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.SealedTasks
 import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, TaskMessage => M}
-import org.apache.spark.sql.coffer.wire.{Address, ChannelPool, EngineProcess}
 import org.apache.spark.util.Utils
 
 /** An engine that the driver has admitted, and the connections to it. */
 final class AttestedEngine(val id: String, val address: Address, val pool: ChannelPool, process: Option[EngineProcess]) {
 
   /** When it proved itself last, by System.nanoTime. */
-  @volatile private[executor] var proved: Long = System.nanoTime()
+  @volatile private[transport] var proved: Long = System.nanoTime()
 
   def isAlive: Boolean = process.forall(_.isAlive)
   def epitaph: Option[String] = process.flatMap(_.epitaph)
@@ -223,10 +223,7 @@ object CofferExecutor extends Logging {
   private val ENGINE_UNKNOWN = "engine_unknown"
   @volatile private var running: Option[CofferExecutor] = None
 
-  def get: CofferExecutor = running.getOrElse(throw new CofferException(
-      "COFFER_NOT_RUNNING",
-      "the Coffer plugin is not running in this executor",
-      "start Spark with spark.plugins=org.apache.spark.sql.coffer.CofferPlugin"))
+  def get: CofferExecutor = running.getOrElse(throw SealedTasks.notRunning)
 
   def start(context: PluginContext, extra: Map[String, String]): CofferExecutor = {
     val conf = context.conf
@@ -238,6 +235,7 @@ object CofferExecutor extends Logging {
     if (!CofferConf.isLocal(conf)) SentFailures.install(conf)
     val executor = new CofferExecutor(context, extra)
     running = Some(executor)
+    SealedTasks.startBy(new TaskRun(_, _, _))
     // Attestation takes a round trip or two; the first task should not wait for the engine to start.
     val warm = new Thread(
       () =>

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{InvalidClassException, ObjectInputFilter, ObjectInputStream}
 import java.lang.reflect.Proxy
@@ -9,7 +9,7 @@ import io.netty.util.concurrent.FastThreadLocalThread
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.internal.{config, Logging}
 import org.apache.spark.serializer.JavaSerializer
-import org.apache.spark.sql.coffer.{CofferConf, CofferException, CofferPlugin}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.util.ByteBufferInputStream
 
 /**
@@ -18,7 +18,7 @@ import org.apache.spark.util.ByteBufferInputStream
  *
  * What comes from a cluster is held to a list of exact classes ([[ListedClasses]]), each of which only holds data. A
  * package is no such thing: a `PriorityQueue` whose comparator is one of Catalyst's calls any method of any class. The
- * list holds before a context is made and between contexts too: [[SerialFilterFactory]] is asked for every object stream
+ * list holds before a context is made and between contexts too: [[FilterFactory]] is asked for every object stream
  * from the JVM's first one on.
  *
  * With a local master tasks run in this JVM and their closures are read here, so there packages are allowed; but never to
@@ -50,10 +50,10 @@ object DeserializationFilter extends ObjectInputFilter with Logging {
   private def plainSpark: Boolean = Option(SparkEnv.get).exists(env => !hasPlugin(env.conf))
 
   private def hasPlugin(conf: SparkConf): Boolean =
-    conf.get(config.PLUGINS).contains(classOf[CofferPlugin].getName)
+    conf.get(config.PLUGINS).contains(CofferConf.PLUGIN)
 
   /** Of a stream that may come from elsewhere. */
-  private[driver] def held(
+  private[transport] def held(
       info: ObjectInputFilter.FilterInfo,
       allows: String => Boolean,
       limits: Limits): ObjectInputFilter.Status =

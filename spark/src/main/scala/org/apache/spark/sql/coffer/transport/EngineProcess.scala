@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.wire
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{BufferedReader, File, IOException, InputStreamReader}
 import java.nio.charset.StandardCharsets.UTF_8
@@ -12,7 +12,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.ObjectMapper
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.util.Utils
 
 /** What an engine says of itself on its first line of output. */
@@ -150,7 +150,7 @@ object EngineProcess extends Logging {
       said("hint:").getOrElse("see its messages in this process's log"))
   }
 
-  private[wire] def parseReady(line: String): Option[ReadyLine] =
+  private[transport] def parseReady(line: String): Option[ReadyLine] =
     try {
       val json = new ObjectMapper().readTree(line)
       def field(key: String) = Option(json.get(key)).map(_.asText).filter(_.nonEmpty)

@@ -1,18 +1,18 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.io.ObjectInputFilter
 import java.util.function.BinaryOperator
 
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 
 /**
- * Has every object stream of the JVM filtered, from the first: `-Djdk.serialFilterFactory=` names this class.
+ * Has every object stream of the JVM filtered, from the first: `-Djdk.serialFilterFactory=` names a class of this kind.
  *
  * The JVM makes it before it makes an object stream, and takes no other afterwards. So where it is, nothing was read
  * without it, however early; that is what a driver of a cluster has to show. A stream that sets a filter of its own is
  * filtered by both.
  */
-final class SerialFilterFactory extends BinaryOperator[ObjectInputFilter] {
+abstract class FilterFactory extends BinaryOperator[ObjectInputFilter] {
   override def apply(current: ObjectInputFilter, next: ObjectInputFilter): ObjectInputFilter = {
     val others = Seq(current, next).filter(f => f != null && (f ne DeserializationFilter))
     others.foldLeft[ObjectInputFilter](DeserializationFilter)((both, other) => ObjectInputFilter.merge(both, other))
@@ -20,13 +20,13 @@ final class SerialFilterFactory extends BinaryOperator[ObjectInputFilter] {
 }
 
 /** How the filter stands in this JVM. */
-private[driver] object InJvm {
+private[coffer] object InJvm {
   val CODE = "COFFER_DESERIALIZATION_FILTER"
 
   /** For the driver's command line. */
-  val OPTION: String = s"-Djdk.serialFilterFactory=${classOf[SerialFilterFactory].getName}"
+  val OPTION: String = s"-Djdk.serialFilterFactory=${CofferConf.FILTER_FACTORY}"
 
-  def factory: Boolean = ObjectInputFilter.Config.getSerialFilterFactory.isInstanceOf[SerialFilterFactory]
+  def factory: Boolean = ObjectInputFilter.Config.getSerialFilterFactory.isInstanceOf[FilterFactory]
 
   /** Refuses a JVM whose streams were not ours from the first. */
   def requireFactory(): Unit = {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.io.ObjectInputFilter
 import java.nio.charset.StandardCharsets.UTF_8
@@ -15,7 +15,7 @@ import org.apache.spark.internal.config
  * The classes of which a cluster may send objects: exact names, from reviewed files of this jar. `ListedClassesSuite` says
  * when they are stale, and that none of them calls code; docs/decisions/0018 how they were made.
  */
-private[driver] object ListedClasses {
+private[transport] object ListedClasses {
 
   /** A line of a file. `carriers`: which messages have it. `unseen`: why it is there although no test sends it. */
   final case class Entry(name: String, carriers: String, unseen: Option[String])
@@ -43,7 +43,7 @@ private[driver] object ListedClasses {
 }
 
 /** With a local master: closures, the shell's classes and the filters of plain sources are read back in this JVM. */
-private[driver] object LocalClasses {
+private[transport] object LocalClasses {
   private val inPackage = Seq("java.lang.", "java.util.", "java.util.concurrent.", "java.util.concurrent.atomic.",
     "java.util.concurrent.locks.", "java.math.", "java.time.")
   private val prefixes = Seq("scala.", "org.apache.spark.", "org.roaringbitmap.", "java.time.", "$line",
@@ -67,12 +67,12 @@ private[driver] object LocalClasses {
  *
  * @param array bytes of one array
  */
-private[driver] final case class Limits(array: Long, depth: Long = 1000, references: Long = 1L << 27) {
+private[transport] final case class Limits(array: Long, depth: Long = 1000, references: Long = 1L << 27) {
   def exceeded(depth: Long, references: Long, array: Long): Boolean =
     depth > this.depth || references > this.references || array > this.array
 }
 
-private[driver] object Limits {
+private[transport] object Limits {
   val default: Limits = Limits(array = 1L << 30)
 
   /** A task's result is at most so long, or Spark drops it unread. */
@@ -95,7 +95,7 @@ private[driver] object Limits {
  * Notes the classes that a cluster's streams ask for, in the file that the system property names: how the lists are made
  * and checked. It decides nothing.
  */
-private[driver] object ClassRecorder {
+private[transport] object ClassRecorder {
   val FILE = "coffer.deserialization.record"
 
   private val seen = mutable.Set.empty[(String, String, String)]

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream, IOException}
 import java.nio.charset.StandardCharsets.UTF_8

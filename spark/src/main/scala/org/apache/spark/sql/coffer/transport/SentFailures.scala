@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.executor
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{InputStream, NotSerializableException, ObjectOutputStream, OutputStream}
 import java.nio.ByteBuffer
@@ -9,8 +9,7 @@ import scala.reflect.ClassTag
 import org.apache.spark.{ExceptionFailure, SparkConf, SparkEnv}
 import org.apache.spark.internal.Logging
 import org.apache.spark.serializer.{DeserializationStream, SerializationStream, Serializer, SerializerInstance}
-import org.apache.spark.sql.coffer.CofferConf
-import org.apache.spark.sql.coffer.driver.DeserializationFilter
+import org.apache.spark.sql.coffer.common.CofferConf
 
 /**
  * A failed task sends its exception along, which may be of any class. One that the driver would not read takes the text of the

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.util.concurrent.ConcurrentHashMap
 
@@ -6,8 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.wire.ClientEngine
+import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException}
 
 /**
  * What Spark hands to executors holds no secret of Coffer's. Which values those are the client engine knows and this JVM does not: it is

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.task
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{ByteArrayInputStream, IOException, InputStream}
 import java.nio.ByteBuffer
@@ -6,6 +6,7 @@ import java.nio.ByteBuffer
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.config
+import org.apache.spark.sql.coffer.exec.Rectangle
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 
 /**

@@ -1,30 +1,25 @@
-package org.apache.spark.sql.coffer.task
+package org.apache.spark.sql.coffer.transport
 
 import java.io.IOException
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.Base64
 
-import scala.util.control.NonFatal
-
 import com.google.protobuf.ByteString
 
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.{Answer, Ask, CofferConf, CofferException}
-import org.apache.spark.sql.coffer.executor.{AttestedEngine, CofferExecutor}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.{CofferTaskException, SealedPartition, SealedTask, SealedWork}
 import org.apache.spark.sql.coffer.proto.wire.{Done, Failed, Need, NeedKeys, Release, Start, TaskMessage => M}
-import org.apache.spark.sql.coffer.wire.{Channel, Message}
 
 /** One attempt of a task: its conversation with the engine. The engine drives; this thread answers. */
-final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskContext) extends Logging {
+private[transport] final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskContext)
+    extends SealedTask
+    with Logging {
 
-  def partition: Int = split.index
+  override def partition: Int = split.index
 
-  /**
-   * Runs to the end. `out` is given each piece of each target's sealed stream, targets ascending; the buffer is valid during the
-   * call only.
-   */
-  def run(out: (Int, ByteBuffer) => Unit): Done = {
+  override def run(out: (Int, ByteBuffer) => Unit): Done = {
     val executor = CofferExecutor.get
     val engine = executor.engine()
     val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
@@ -123,24 +118,4 @@ final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskConte
     engine.epitaph.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
     "the task may be repeated with a new engine; the executor's log has the engine's last words",
     e)
-}
-
-/** A task that failed inside its engine. What failed is sealed for the client engine; only the driver's side can have it opened. */
-final class CofferTaskException(val code: String, val stage: Int, val partition: Int, val sealedError: String)
-    extends RuntimeException(s"[COFFER_TASK] stage $stage, partition $partition: $code {$sealedError}")
-
-object CofferTaskException {
-  private val shape = """\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) \{([A-Za-z0-9+/=]*)\}""".r.unanchored
-
-  final case class Sealed(code: String, stage: Int, partition: Int, error: Array[Byte])
-
-  /** Finds one in a chain of causes. By its text: what an executor sends as an object of this class need not have our fields. */
-  def find(e: Throwable): Option[Sealed] =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).flatMap(t => Option(t.getMessage)).collectFirst {
-      case shape(stage, partition, code, base64) =>
-        val error =
-          try Base64.getDecoder.decode(base64)
-          catch { case NonFatal(_) => Array.emptyByteArray }
-        Sealed(code, stage.toInt, partition.toInt, error)
-    }
 }

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import java.net.URI
 import java.nio.file.Files

@@ -1,11 +1,11 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.coffer.driver.DeserializationFilter
 import org.apache.spark.sql.coffer.fake.FakeSession
+import org.apache.spark.sql.coffer.transport.DeserializationFilter
 
 /** Of which places the client engine is asked before something plain is made there. Whether they are in a zone it alone knows. */
 class PlainInZonesSuite extends AnyFunSuite with FakeSession {

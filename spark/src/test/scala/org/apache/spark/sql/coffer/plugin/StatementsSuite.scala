@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.rules
+package org.apache.spark.sql.coffer.plugin
 
 import java.nio.charset.StandardCharsets
 import java.nio.file.{Files, Paths}
@@ -7,9 +7,9 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.plans.logical.{LeafCommand, LogicalPlan}
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
-import org.apache.spark.sql.coffer.source.SealedFormat
+import org.apache.spark.sql.coffer.split.SealedFormat
 
 /** A command that nobody has heard of. */
 final case class Unheard(name: TableIdentifier) extends LeafCommand

@@ -1,13 +1,16 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.coffer.{CofferException, PythonBridge, Vouched}
-import org.apache.spark.sql.coffer.plan.Nodes
+import org.apache.spark.sql.coffer.PythonBridge
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.ClientBytes
+import org.apache.spark.sql.coffer.plugin.Vouched
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node}
 import org.apache.spark.sql.coffer.proto.wire.RunAtHome
+import org.apache.spark.sql.coffer.translate.Nodes
 
 /** Tables that the client engine reads itself, where engines hold no keys: what it is asked for, and what is refused before. */
 class HomeTableSuite extends AnyFunSuite with SitesFixture {

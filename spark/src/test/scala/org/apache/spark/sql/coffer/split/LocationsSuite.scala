@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.source
+package org.apache.spark.sql.coffer.split
 
 import java.net.URI
 import java.nio.file.Paths
@@ -10,7 +10,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 
 /** What storage is served, by the vectors that Rust reads too. */
 class LocationsSuite extends AnyFunSuite {

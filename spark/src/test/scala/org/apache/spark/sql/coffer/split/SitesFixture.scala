@@ -1,13 +1,13 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import org.scalatest.Suite
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.fake.FakeSession
-import org.apache.spark.sql.coffer.plan.PlanFixture
 import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Proto, TableInfo}
+import org.apache.spark.sql.coffer.translate.PlanFixture
 
 /** Tables with every protection, of a client engine that encrypts literals in a way that one can read. */
 trait SitesFixture extends FakeSession { self: Suite =>

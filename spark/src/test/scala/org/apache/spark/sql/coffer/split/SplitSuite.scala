@@ -1,12 +1,13 @@
-package org.apache.spark.sql.coffer.sites
+package org.apache.spark.sql.coffer.split
 
 import java.nio.charset.StandardCharsets
 import java.nio.file.{Files, Path, Paths}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.coffer.{CofferException, CofferExplain}
-import org.apache.spark.sql.coffer.plan.PlanFixture
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.plugin.CofferExplain
+import org.apache.spark.sql.coffer.translate.PlanFixture
 
 /**
  * How queries are split between engines and home, against `src/test/resources/golden-sites`. `COFFER_GOLDEN=1` writes the files anew;

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 /** The queries whose translation is kept under version control. */
 object GoldenQueries {

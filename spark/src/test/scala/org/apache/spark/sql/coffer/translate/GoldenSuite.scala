@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import java.nio.charset.StandardCharsets
 import java.nio.file.{Files, Path, Paths}
@@ -72,7 +72,7 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
 object GoldenSuite {
 
   /** Puts a message that fits one line on one line; still protobuf text. */
-  private[plan] def compact(text: String): String = {
+  private[translate] def compact(text: String): String = {
     val lines = text.linesIterator.toVector
     // From the inside out: a line `}` closes the nearest open line of its own indentation.
     val done = lines.foldLeft(Vector.empty[String]) { (above, line) =>

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.plan
+package org.apache.spark.sql.coffer.translate
 
 import java.nio.charset.StandardCharsets
 import java.nio.file.{Files, Paths}

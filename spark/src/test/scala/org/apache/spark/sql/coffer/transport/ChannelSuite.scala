@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.wire
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{EOFException, IOException}
 import java.net.{StandardProtocolFamily, UnixDomainSocketAddress}
@@ -13,7 +13,7 @@ import scala.concurrent.duration._
 import com.google.protobuf.ByteString
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage, Hello, Problem, ResultEnd, Session, Welcome}
 
 class ChannelSuite extends AnyFunSuite {
@@ -120,7 +120,7 @@ class ChannelSuite extends AnyFunSuite {
     write(socket, message(ClientMessage.WELCOME_VALUE, Welcome.getDefaultInstance.toByteArray))
   }
 
-  private def client(address: Address) = new ClientEngine(address, Hello.getDefaultInstance, () => None)
+  private def client(address: Address) = new ClientConnections(address, Hello.getDefaultInstance, () => None)
 
   test("a PROBLEM, to the greeting or later, becomes an exception with its code, message and hint") {
     withPeer { socket =>

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, ObjectInputStream, ObjectOutputStream}
 import java.lang.reflect.{InvocationHandler, Proxy}
@@ -13,10 +13,9 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.{ExceptionFailure, SparkConf}
 import org.apache.spark.api.python.PythonAccumulatorV2
 import org.apache.spark.serializer.JavaSerializer
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.executor.SentFailures
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.{CofferTaskException, MapCommit}
 import org.apache.spark.sql.coffer.recorded.{Held, UnlistedException}
-import org.apache.spark.sql.coffer.task.{CofferTaskException, MapCommit}
 
 class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   private val local = new SparkConf(false).setMaster("local[1]")

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.transport
 
 import java.nio.file.{Files, Path}
 

@@ -1,9 +1,9 @@
-package org.apache.spark.sql.coffer.driver
+package org.apache.spark.sql.coffer.plugin
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 
 class GuardsSuite extends AnyFunSuite {
   private def conf(settings: (String, String)*) = new SparkConf(false).setAll(settings)

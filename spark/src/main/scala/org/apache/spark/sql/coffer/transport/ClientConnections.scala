@@ -1,4 +1,4 @@
-package org.apache.spark.sql.coffer.wire
+package org.apache.spark.sql.coffer.transport
 
 import java.io.IOException
 
@@ -6,83 +6,72 @@ import scala.jdk.CollectionConverters._
 
 import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
 
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.proto.wire._
+import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
+import org.apache.spark.sql.coffer.proto.wire._
 
-/**
- * The client engine as the driver sees it: one method for each request of the client protocol. Any number of threads; each
- * call has a connection of its own for its duration. A PROBLEM becomes a [[CofferException]].
- */
-final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Option[String]) extends AutoCloseable {
+/** The client engine behind a socket: each call has a connection of its own for its duration. */
+final class ClientConnections(address: Address, greeting: Hello, epitaph: () => Option[String])
+    extends ClientEngine
+    with AutoCloseable {
   // Every connection begins with HELLO.
   private val pool = new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
 
-  def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
-  def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
-  def newSession(query: String): ByteString =
+  override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
+  override def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
+  override def newSession(query: String): ByteString =
     call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION, Session.parser).getSession
-  def newChallenge(): ByteString =
+  override def newChallenge(): ByteString =
     call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE, Challenge.parser).getChallenge
-  def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
-  def sealStage(request: SealStage): SealedStage = call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
-  def releaseKeys(request: ReleaseKeys): Release =
+  override def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
+  override def sealStage(request: SealStage): SealedStage = call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+  override def releaseKeys(request: ReleaseKeys): Release =
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
-  def acceptCommits(request: AcceptCommits): CommitsAccepted =
+  override def acceptCommits(request: AcceptCommits): CommitsAccepted =
     call(M.ACCEPT_COMMITS, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
-  def pickBounds(request: PickBounds): BoundsPicked =
+  override def pickBounds(request: PickBounds): BoundsPicked =
     call(M.PICK_BOUNDS, request, M.BOUNDS_PICKED, BoundsPicked.parser)
-  def sealValue(request: SealValue): ValueSealed = call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
-  def openError(request: OpenError): ErrorDetail =
+  override def sealValue(request: SealValue): ValueSealed = call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
+  override def openError(request: OpenError): ErrorDetail =
     call(M.OPEN_ERROR, request, M.ERROR_OPENED, ErrorOpened.parser).getDetail
-  def openMetrics(request: OpenMetrics): MetricsOpened =
+  override def openMetrics(request: OpenMetrics): MetricsOpened =
     call(M.OPEN_METRICS, request, M.METRICS_OPENED, MetricsOpened.parser)
-  def describeFragment(fragment: ByteString): String = {
+  override def describeFragment(fragment: ByteString): String = {
     val request = DescribeFragment.newBuilder.setFragment(fragment).build()
     call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
   }
-  def beginWrite(request: BeginWrite): WriteBegun = call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
-  def publishWrite(request: PublishWrite): WritePublished =
+  override def beginWrite(request: BeginWrite): WriteBegun = call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
+  override def publishWrite(request: PublishWrite): WritePublished =
     call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
-  def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  override def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
 
-  /**
-   * `check` only asks whether it may be; no id: what the register knows at the path, which does not open. An error where the register has the
-   * catalog's name for it, and by that another table.
-   */
-  def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped = {
+  override def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped = {
     val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
     call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
   }
-  def checkPlain(paths: Seq[String]): PlainChecked = {
+  override def checkPlain(paths: Seq[String]): PlainChecked = {
     val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
     call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)
   }
-  def checkRead(handle: Int, columns: Seq[String]): ReadChecked = {
+  override def checkRead(handle: Int, columns: Seq[String]): ReadChecked = {
     val request = CheckRead.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
     call(M.CHECK_READ, request, M.READ_CHECKED, ReadChecked.parser)
   }
-  def checkSettings(settings: Iterable[(String, String)]): SettingsChecked = {
+  override def checkSettings(settings: Iterable[(String, String)]): SettingsChecked = {
     val request = CheckSettings.newBuilder
     settings.foreach { case (key, value) => request.addSettings(Setting.newBuilder.setKey(key).setValue(value)) }
     call(M.CHECK_SETTINGS, request.build(), M.SETTINGS_CHECKED, SettingsChecked.parser)
   }
-  def endSession(session: ByteString): SessionEnded =
+  override def endSession(session: ByteString): SessionEnded =
     call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
 
-  /**
-   * The opened result as chunks of one Arrow IPC stream. The connection is held until the last chunk was taken; an iterator that
-   * is left early keeps it, so callers use [[OpenedResult.close]].
-   */
-  def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
+  override def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
 
-  /** The same for what the client engine computes over rows that it kept. */
-  def runAtHome(request: RunAtHome): OpenedResult = rows(M.RUN_AT_HOME, request)
+  override def runAtHome(request: RunAtHome): OpenedResult = rows(M.RUN_AT_HOME, request)
 
-  /** The result's rows stay with the client engine. */
-  def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
+  override def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
 
-  def encryptLiterals(request: EncryptLiterals): LiteralsEncrypted =
+  override def encryptLiterals(request: EncryptLiterals): LiteralsEncrypted =
     call(M.ENCRYPT_LITERALS, request, M.LITERALS_ENCRYPTED, LiteralsEncrypted.parser)
 
   private def rows(kind: M, request: MessageLite): OpenedResult = {
@@ -92,7 +81,7 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
       guarded(channel.send(kind.getNumber, request))
       val first = nextChunk(channel)
       sound = true
-      new OpenedResult(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())
+      new ResultStream(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())
     } finally if (!sound) channel.close()
   }
 
@@ -154,20 +143,18 @@ final class ClientEngine(address: Address, greeting: Hello, epitaph: () => Optio
   override def close(): Unit = pool.close()
 }
 
-/** A result on its way home. */
-final class OpenedResult(
+/** A result as the client engine sends it. */
+private final class ResultStream(
     first: Either[ResultEnd, Array[Byte]],
     more: () => Either[ResultEnd, Array[Byte]],
     release: Boolean => Unit)
-    extends Iterator[Array[Byte]]
-    with AutoCloseable {
+    extends OpenedResult {
 
   private var current = first
   private var released = false
   settle()
 
-  /** Rows of the whole result; known once the iterator is used up. */
-  def rows: Option[Long] = current.left.toOption.map(_.getRows)
+  override def rows: Option[Long] = current.left.toOption.map(_.getRows)
 
   override def hasNext: Boolean = !released && current.isRight
 

@@ -1,63 +1,24 @@
-package org.apache.spark.sql.coffer.source
+package org.apache.spark.sql.coffer.split
 
 import java.util
-import java.util.OptionalLong
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.CommonConfigurationKeysPublic
 
-import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.rules.DeniedColumns
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.coffer.common.{Client, CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
-import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, TableProvider, V1Table}
+import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, V1Table}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
-import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
-import org.apache.spark.sql.coffer.sites.{ColumnFigures, StoredColumn}
-import org.apache.spark.sql.coffer.write.SaveSealed
-import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-
-/**
- * `spark.read.format("coffer").load(path)`, `df.write.format("coffer").save(path)` and `CREATE TABLE … USING coffer`. What a table is, the client
- * engine says. `save` comes as [[CreatableRelationProvider]], the one way that has all four modes and partition columns for folders in
- * which there may be nothing yet; it runs nothing itself but the same commands as SQL.
- */
-class CofferDataSource extends TableProvider with CreatableRelationProvider with DataSourceRegister {
-  override def shortName(): String = "coffer"
-
-  /** Schemas come from manifests; one that a catalog keeps would be the host's word. */
-  override def supportsExternalMetadata(): Boolean = false
-
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = CofferTable.listed(options).schema
-
-  override def getTable(
-      schema: StructType,
-      partitioning: Array[Transform],
-      properties: util.Map[String, String]): Table =
-    CofferTable.listed(new CaseInsensitiveStringMap(properties))
-
-  override def createRelation(
-      context: SQLContext,
-      mode: SaveMode,
-      parameters: Map[String, String],
-      data: DataFrame): BaseRelation = {
-    SaveSealed(mode, new CaseInsensitiveStringMap(parameters.asJava), data)
-    new BaseRelation {
-      override def sqlContext: SQLContext = context
-      override def schema: StructType = data.schema
-    }
-  }
-}
 
 /** One version of a sealed table, verified by the client engine when it was opened; or, `missing`, a folder where there is none. */
 final class CofferTable private (
@@ -103,6 +64,15 @@ final class CofferTable private (
     if (viewed) stored.filter(c => c.isColumn && info.getDeniedList.contains(c.column)).map(_.name).toSet
     else info.getDeniedList.asScala.map(i => info.getSchema.getFields(i).getName).toSet
 
+  /**
+   * Asks for columns that a query still needs when it was optimised: the client engine knows today's
+   * rights, and records what it refuses.
+   */
+  def checkRead(columns: Iterable[String]): Unit = {
+    val refused = columns.filter(denied).toSeq
+    if (refused.nonEmpty) Client.get.checkRead(info.getHandle, refused)
+  }
+
   /** How its columns lie in the files, if not each as itself. */
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)
 
@@ -117,7 +87,7 @@ final class CofferTable private (
     }.toArray)
 
   /** Stored bytes of each column of the schema. */
-  private[source] def columnBytes: Seq[Long] =
+  private[split] def columnBytes: Seq[Long] =
     if (viewed && stored.nonEmpty) stored.map(_.bytes) else info.getColumnsList.asScala.map(_.getBytes).toSeq
 
   def partitionNames: Seq[String] = info.getPartitionColumnsList.asScala.toSeq
@@ -147,13 +117,13 @@ final class CofferTable private (
   /** Errors where a catalog calls it by another table's name: what a catalog says is the host's word. */
   def calledInCatalog(called: String): Unit = if (!missing && !unverified && !imagined && !called.equalsIgnoreCase(info.getName)) {
     val request = OpenTable.newBuilder.setPath(info.getPath).setTableId(info.getTableId).setName(called)
-    CofferDriver.get.client.openTable(request.build())
+    Client.get.openTable(request.build())
   }
 
   /** Its newest version, opened now: of this very table, and not of another that was made at its path meanwhile. */
   def newest(): CofferTable = {
     val request = OpenTable.newBuilder.setPath(info.getPath).setTableId(info.getTableId).setIfThere(true)
-    new CofferTable(CofferDriver.get.client.openTable(request.build()), info.getPath)
+    new CofferTable(Client.get.openTable(request.build()), info.getPath)
   }
 
   override def equals(other: Any): Boolean = other match {
@@ -186,7 +156,7 @@ object CofferTable {
           "no sealed table is named",
           """give its folder: .load("path"), or LOCATION 'path' in CREATE TABLE; or option "name" with its name in the policy""")
     }
-    new CofferTable(CofferDriver.get.client.openTable(request.build()), path.orElse(name).getOrElse(""))
+    new CofferTable(Client.get.openTable(request.build()), path.orElse(name).getOrElse(""))
   }
 
   /** What the one who names a folder sets of Hadoop's counts too. */
@@ -199,7 +169,7 @@ object CofferTable {
   }
 
   /** As a catalog has it: what does not open is a table all the same, and says why when it is used; else it would spoil every listing. */
-  private[source] def listed(options: CaseInsensitiveStringMap): CofferTable =
+  private[coffer] def listed(options: CaseInsensitiveStringMap): CofferTable =
     try {
       val table = open(options)
       if (table.missing) throw noTable(table.name())
@@ -211,7 +181,7 @@ object CofferTable {
 
   /** The table in a folder, or none there. */
   def at(path: String): CofferTable =
-    new CofferTable(CofferDriver.get.client.openTable(OpenTable.newBuilder.setPath(path).setIfThere(true).build()), path)
+    new CofferTable(Client.get.openTable(OpenTable.newBuilder.setPath(path).setIfThere(true).build()), path)
 
   /** Plain Parquet files of the policy's unverified inputs, as one table for engines to read. */
   def plain(files: Seq[String], name: String): CofferTable = {
@@ -221,7 +191,7 @@ object CofferTable {
       "leave it out of the query, or put a relation of VALUES in its place")
     val request = OpenTable.newBuilder
     files.foreach(request.addPlainFiles)
-    new CofferTable(CofferDriver.get.client.openTable(request.build()), name)
+    new CofferTable(Client.get.openTable(request.build()), name)
   }
 
   def noTable(name: String): CofferException = new CofferException(
@@ -232,7 +202,7 @@ object CofferTable {
   def noExtensions: CofferException = new CofferException(
     "COFFER_UNSEALED_PLAN",
     "a sealed table was to be written by Spark itself, from executors",
-    "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions")
+    s"set spark.sql.extensions=${CofferConf.EXTENSIONS}")
 
   /** CHAR and VARCHAR, whose values are strings; Spark pads and checks them wherever a relation has a column of such a type. */
   private def declared(f: Field): DataType =
@@ -256,102 +226,4 @@ object CofferTable {
     case TypeId.TYPE_UNSPECIFIED | TypeId.UNRECOGNIZED =>
       throw new CofferException("COFFER_SCHEMA", "the table has a column of a type this plugin does not know", "use one build")
   }
-}
-
-final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with SupportsPushDownRequiredColumns {
-  private var required = table.schema
-  // Spark builds a scan of all columns too, for statistics alone; one that is run was told its columns.
-  private var asked = false
-
-  override def pruneColumns(schema: StructType): Unit = {
-    required = schema
-    asked = true
-  }
-
-  override def build(): Scan = {
-    if (asked) DeniedColumns.check(table, required.fieldNames)
-    new CofferScan(table, required)
-  }
-}
-
-/** The columns of a table that a query reads. It reads nothing itself: the fragment that it becomes part of does, in an engine. */
-final class CofferScan(val table: CofferTable, schema: StructType) extends Scan with Batch with SupportsReportStatistics {
-  override def readSchema(): StructType = schema
-
-  override def description(): String = {
-    val version = if (table.unverified) "plain files that nobody vouches for" else s"version ${table.info.getVersion}"
-    s"${table.name()} $version, ${schema.size} columns"
-  }
-
-  override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
-
-  override def toBatch: Batch = this
-
-  private def unsealed: Nothing = throw new CofferException(
-    "COFFER_UNSEALED_PLAN",
-    s"a plan over ${table.name()} was to be run by Spark itself, which cannot open sealed data",
-    "set spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions; if it is set, please report the query's EXPLAIN")
-
-  override def planInputPartitions(): Array[InputPartition] = unsealed
-  override def createReaderFactory(): PartitionReaderFactory = unsealed
-
-  /** Stored bytes of the columns read; footers and pages not read are left out. */
-  def bytes: Long = {
-    val wanted = schema.fieldNames.toSet
-    val stored = table.schema.fieldNames.zip(table.columnBytes)
-    stored.collect { case (name, b) if wanted(name) => b }.sum
-  }
-
-  override def estimateStatistics(): Statistics = new Statistics {
-    // Spark compares sizes of rows as it holds them; the same proportion to stored bytes as for its own Parquet source.
-    override def sizeInBytes(): OptionalLong = OptionalLong.of(math.max(bytes, 1L))
-    override def numRows(): OptionalLong = OptionalLong.of(table.info.getRows)
-  }
-
-  /**
-   * Which row groups each task reads: neighbours together, about equally many bytes, at least as many tasks as there are cores if
-   * there are as many row groups.
-   */
-  lazy val tasks: Seq[Seq[CofferScan.Slice]] = {
-    val session = SparkSession.active
-    val parallelism = math.max(1, session.sparkContext.defaultParallelism)
-    val target = session.conf.getOption(CofferConf.SCAN_TARGET_BYTES).flatMap(_.toLongOption)
-      .getOrElse(CofferConf.DEFAULT_SCAN_TARGET_BYTES)
-    CofferScan.plan(table.info, bytes, parallelism, target)
-  }
-
-  override def equals(other: Any): Boolean = other match {
-    case s: CofferScan => s.table == table && s.readSchema() == schema
-    case _ => false
-  }
-  override def hashCode(): Int = (table, schema).hashCode
-}
-
-object CofferScan {
-
-  /** Row groups [first, end) of a file, by its position in the table. */
-  final case class Slice(file: Int, first: Int, end: Int)
-
-  private[coffer] def plan(info: TableInfo, bytesRead: Long, parallelism: Int, target: Long): Seq[Seq[Slice]] = {
-    val groups = for {
-      (file, f) <- info.getFilesList.asScala.toVector.zipWithIndex
-      g <- 0 until file.getRowGroupsCount
-    } yield (f, g, math.max(1L, file.getRowGroups(g).getBytes))
-    if (groups.isEmpty) return Seq(Nil)
-    val total = groups.map(_._3).sum
-    val byBytes = math.min((bytesRead + target - 1) / math.max(1L, target), 1000000L).toInt
-    val wanted = math.max(parallelism, byBytes)
-    // A group belongs to the share in which its middle lies.
-    val shares = groups.scanLeft(0L)(_ + _._3).zip(groups).map { case (before, (f, g, b)) =>
-      val middle = before + b / 2
-      ((BigInt(middle) * wanted / total).toInt, f, g)
-    }
-    shares.groupBy(_._1).toSeq.sortBy(_._1).map { case (_, members) => merge(members.map(m => (m._2, m._3))) }
-  }
-
-  private def merge(groups: Seq[(Int, Int)]): Seq[Slice] =
-    groups.foldLeft(Vector.empty[Slice]) {
-      case (done :+ last, (f, g)) if last.file == f && last.end == g => done :+ last.copy(end = g + 1)
-      case (done, (f, g)) => done :+ Slice(f, g, g + 1)
-    }
 }

@@ -334,6 +334,15 @@ def test_csv_is_stored_as_spark_would_store_it(tmp_path: Path) -> None:
     for row in ("abcde,x", "x,abcde"):
         source.write_text(f"c,v\n{row}\n")
         failed = owner.coffer(
-            "encrypt", "--header", "--schema", "c CHAR(4), v VARCHAR(4)", source, tmp_path / "bad", "--table", "bad", check=False
+            "encrypt",
+            "--header",
+            "--schema",
+            "c CHAR(4), v VARCHAR(4)",
+            source,
+            tmp_path / "bad",
+            "--table",
+            "bad",
+            check=False,
         )
-        assert failed.returncode != 0 and "EXCEED_LIMIT_LENGTH" in failed.stderr and "abcde" not in failed.stderr
+        assert failed.returncode != 0
+        assert "EXCEED_LIMIT_LENGTH" in failed.stderr and "abcde" not in failed.stderr

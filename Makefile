@@ -1,5 +1,6 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
+# make quick   in two minutes, when all is built: formatters, unit tests, goldens, and one sealed session
 # make test    every test: Rust, Scala, Python; and the formatters as checks
 # make test-full  the same with what takes longer
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
@@ -19,19 +20,18 @@ CARGO_TARGET_DIR ?= $(CACHE)/target
 VENV ?= $(CACHE)/venv
 PYTHON ?= python3
 export CARGO_TARGET_DIR VENV PYTHON
-export PYTHONPATH := $(CURDIR)/python/src
+export PYTHONPATH := $(CURDIR)/python/src:$(CURDIR)/testing
 # Coffer's own tools are this tree's: nothing set for an installed copy may stand in for them.
 unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
 
-RUN := $(VENV)/bin/python
 JAR := spark/target/coffer-spark.jar
-# With the plugin's jar comes that of the lying executor (security/), which is test code.
+# With the plugin's jar comes that of the lying executor (adversary/), which is test code.
 HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apache/spark/sql/coffer/,hostile recorded)
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build tools engine demo test test-full bench attack leaks lint fuzz tcb format clean
+.PHONY: build tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
 
 build: tools engine $(JAR) $(VENV)/.ready
 
@@ -50,20 +50,26 @@ $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
 
-$(VENV)/.ready: python/requirements.txt | tools
+$(VENV)/.ready: testing/requirements.txt | tools
 	$(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r testing/requirements.txt
 	@touch $@
 
 demo: build
-	@$(RUN) -m coffer demo
+	@testing/run demo
 
-test: build
-	@scripts/test-packages
+quick: build
+	@scripts/test-all --quick
+
+# Before `build`, so that what is missing is named at once.
+test-tools:
+	@scripts/check-tools --test || { [ -z "$${COFFER_TEST_STRICT:-}" ] && scripts/check-tools && \
+	echo "note: tests that need what is missing are left out; with COFFER_TEST_STRICT=1 that is an error"; }
+
+test: test-tools build
 	@scripts/test-all
 
-test-full: build
-	@scripts/test-packages
+test-full: test-tools build
 	@scripts/test-all --full
 
 bench: build
@@ -72,10 +78,10 @@ bench: build
 	bench/run schemes --json bench/results/schemes.json
 
 attack: build
-	security/run attack --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))
+	adversary/run --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))
 
 leaks: build
-	security/run leaks $(if $(JSON),--json $(JSON))
+	testing/run leaks $(if $(JSON),--json $(JSON))
 
 lint: tools $(VENV)/.ready
 	@scripts/check-style
@@ -95,8 +101,8 @@ format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml
 	cargo fmt --all --manifest-path attest/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
-	$(VENV)/bin/ruff check --fix python bench security
-	$(VENV)/bin/ruff format python bench security
+	$(VENV)/bin/ruff check --fix python testing adversary bench compat/make
+	$(VENV)/bin/ruff format python testing adversary bench compat/make
 
 clean:
 	rm -rf spark/target $(VENV) $(CARGO_TARGET_DIR)-unsealed

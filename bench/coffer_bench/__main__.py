@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coffer.workload import policies
 from coffer_bench import encrypt, keys, page, report, schemes, sides, tpch
+from coffer_testing import policies
 
 
 def main() -> int:

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from coffer.workload import tpch
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
 from coffer_bench.report import Measured
+from coffer_testing import tpch
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
 
 NAME = "encrypt"
 

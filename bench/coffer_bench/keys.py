@@ -27,10 +27,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
-from coffer.workload.servers import HadoopKms, Relay
 from coffer_bench import report, verifiers
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
+from coffer_testing.servers import HadoopKms, Relay
 
 FILES = 1000
 ROWS = 20 * FILES

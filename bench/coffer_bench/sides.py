@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer._find import cache_dir
-from coffer.workload import policies
-from coffer.workload.owner import Owner
-from coffer.workload.runner import Driver
+from coffer_testing import policies
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
 
 ALL = ("spark", "coffer", "unsealed", "comet")
 

@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from coffer.workload import tpch
-from coffer.workload.answers import Answer, difference
-from coffer.workload.runner import Driver, QueryFailed
 from coffer_bench.report import Measured
 from coffer_bench.sides import START, Resources
+from coffer_testing import tpch
+from coffer_testing.answers import Answer, difference
+from coffer_testing.runner import Driver, QueryFailed
 
 QUERIES = tuple(range(1, 23))
 

@@ -12,8 +12,7 @@ import shutil
 from pathlib import Path
 
 JAR = "coffer-spark.jar"
-# The last is a test tool, built beside the others and never installed.
-PROGRAMS = ("coffer", "coffer-client", "coffer-engine", "coffer-attest", "coffer-tpm-quote", "coffer-leakscan")
+PROGRAMS = ("coffer", "coffer-client", "coffer-engine", "coffer-attest", "coffer-tpm-quote")
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -1,4 +1,4 @@
-//! Replays what vanilla Spark gave (`tests/golden/*.tsv`, written by `python/tools/make_expr_golden.py`).
+//! Replays what vanilla Spark gave (`tests/golden/*.tsv`, written by `testing/tools/make_expr_golden.py`).
 //!
 //! Lines that differ for a reason given in `docs/reference/expressions.md` are pinned, each with what is found instead
 //! (`tests/golden/known_limits.tsv`); so is the number of lines of each file. `COFFER_GOLDEN=write` writes the pins anew,

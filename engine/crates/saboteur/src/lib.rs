@@ -5,7 +5,7 @@
 //! crosses, at one place of one query. It keeps what crossed earlier, as a host can, for replays.
 //!
 //! It has no key and needs none: every lie is one that whoever holds the executor's machine can tell. What must come of each is
-//! judged at the driver, by `security/coffer_security/attack`.
+//! judged at the driver, by `adversary/coffer_adversary`.
 
 pub mod control;
 pub mod engine;

@@ -31,7 +31,7 @@ private[coffer] final case class Statement(title: String, verdict: Verdict, unop
 
 /**
  * Every statement of Spark's that can be about a sealed table. What is not here is refused where it is. `docs/reference/ddl.md` is made from
- * this table (`StatementsSuite`), and `python/tests/test_ddl.py` runs its examples.
+ * this table (`StatementsSuite`), and `testing/tests/test_ddl.py` runs its examples.
  */
 private[coffer] object Statements {
 
@@ -264,7 +264,7 @@ private[coffer] object Statements {
       |What Spark's statements do where they are about a sealed table `t` of its catalog, in-memory or Hive's. *Works* means: whole, as
       |for a table of Spark's own. *Refused* means `COFFER_DDL`, before anything is touched: no file, no entry of the catalog, no record
       |of the register. A statement that is not here is refused where it names a sealed table. This page is made from the code
-      |(`StatementsSuite`); `python/tests/test_ddl.py` runs every line of it.
+      |(`StatementsSuite`); `testing/tests/test_ddl.py` runs every line of it.
       |
       |Which folder is a sealed table's is said by policy and register; a catalog's entry is a name for a folder. Folders are paths of a
       |file system that driver and executors share, or `file:` URLs. Every other scheme (`s3a:`, `hdfs:`, …), and a path without one

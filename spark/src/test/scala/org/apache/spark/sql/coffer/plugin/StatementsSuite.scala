@@ -14,7 +14,7 @@ import org.apache.spark.sql.coffer.split.SealedFormat
 /** A command that nobody has heard of. */
 final case class Unheard(name: TableIdentifier) extends LeafCommand
 
-/** The list of statements: its page, and that it is closed. What each does is run by `python/tests/test_ddl.py`. */
+/** The list of statements: its page, and that it is closed. What each does is run by `testing/tests/test_ddl.py`. */
 class StatementsSuite extends AnyFunSuite with FakeSession {
   private val file = Paths.get("../docs/reference/ddl.md")
 

@@ -1,0 +1,58 @@
+"""What Spark tells an executor of a job beside its tasks: a name that the user gave a group of jobs must not be guessed
+from it."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coffer_adversary import hostile
+from coffer_adversary.mutation import Outcome
+
+if TYPE_CHECKING:
+    from coffer_adversary.arena import Arena
+    from coffer_testing.answers import Answer
+
+_GROUP = "spark.sparkContext.setJobGroup(name, name) if name else spark.sparkContext._jsc.clearJobGroup()"
+_NAMES = tuple(f"payroll of {year}" for year in range(1990, 2031))
+_HASHES = ("md5", "sha1", "sha256", "sha384", "sha512", "sha3_256", "blake2b", "blake2s")
+_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
+
+
+def _hashes(name: str) -> set[str]:
+    """The first 16 digits of all that a name hashes to without a salt, and the name."""
+    return {name} | {hashlib.new(how, name.encode(encoding)).hexdigest()[:16] for how in _HASHES for encoding in _ENCODINGS}
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The executor tries names for the group that it sees."""
+
+    name: str = "job-group-guessed"
+    needs: frozenset[str] = frozenset({"local"})
+
+    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
+        question = arena.ask(rng)
+        group = rng.choice(_NAMES)
+        seen: list[str] = []
+
+        def run() -> Answer:
+            arena.within(lambda: arena.driver.run(_GROUP, name=group))
+            try:
+                return arena.run(question)
+            finally:
+                arena.within(lambda: arena.driver.run(_GROUP, name=""))
+
+        hostile.call(arena, "arm", "job-groups-read", rng.getrandbits(48))
+        judgement = arena.judge(question, run)
+        seen.extend(hostile.call(arena, "disarm"))
+        guessed = [name for name in _NAMES if any(digest in what for digest in _hashes(name) for what in seen)]
+        detail = f"{question.name}: {len(set(seen))} groups seen, as {sorted(set(seen))[:1]}"
+        if guessed:
+            return Outcome(True, "wrong", "group-guessed", f"{detail}: {guessed[0]!r}")
+        return Outcome(bool(seen), judgement.verdict, judgement.check, f"{detail}: {judgement.detail}")
+
+
+MUTATIONS = (Grouped(),)

@@ -1,0 +1,149 @@
+"""Control of the saboteurs: the programs that stand in for `coffer-engine` beside each executor (engine/crates/saboteur).
+
+Each listens on a socket of its own in one folder, and takes one line of JSON for each connection.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coffer import find_binary
+from coffer_testing import programs
+
+# The answer of one that is not there any more.
+_GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "lies": {}, "answer": ""}
+_PATIENCE = 10.0  # seconds for a saboteur to answer
+
+
+@dataclass(frozen=True)
+class Done:
+    """What an armed lie came to: to what it was applied (None: to nothing), in how many places it could have been, and how
+    many tasks the engine behind it was given meanwhile."""
+
+    what: str | None
+    seen: int
+    served: int = 0
+
+
+@dataclass(frozen=True)
+class Health:
+    """Of the engines behind the saboteurs: process ids of those that run, lines of their logs that tell of a panic, and how
+    those ended that ended by themselves."""
+
+    engines: frozenset[int]
+    panics: tuple[str, ...]
+
+
+def program() -> Path:
+    """The saboteur beside the other programs; it is built with them and never shipped."""
+    return programs.find(programs.PROXY)
+
+
+class Saboteurs:
+    """All saboteurs of an arena."""
+
+    def __init__(self) -> None:
+        # Socket paths hold 107 bytes: not below a test's own long folder.
+        self._folder = Path(tempfile.mkdtemp(prefix="sab-", dir="/tmp"))
+
+    def environment(self) -> dict[str, str]:
+        """For the process that starts executors. No COFFER_ before the names: workers do not inherit those."""
+        return {"SABOTEUR_CONTROL": str(self._folder), "SABOTEUR_ENGINE": str(find_binary("coffer-engine"))}
+
+    def close(self) -> None:
+        """To be called when the processes are gone."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def arm(self, lie: str, seed: int, skip: int = 0) -> None:
+        """The next place where `lie` can be applied is spared `skip` times, then it is applied, once."""
+        for control in self._sockets():
+            self._ask(control, {"do": "arm", "lie": lie, "seed": seed, "skip": skip})
+
+    def arm_at_start(self, lie: str, seed: int) -> None:
+        """For saboteurs that are not there yet: what is said once, when an engine begins."""
+        (self._folder / "boot.json").write_text(json.dumps({"do": "arm", "lie": lie, "seed": seed, "skip": 0}))
+
+    def disarm(self) -> Done:
+        """Ends the lie, and tells of it."""
+        (self._folder / "boot.json").unlink(missing_ok=True)
+        answers = [self._ask(control, {"do": "disarm"}) for control in self._sockets()]
+        for told in self._folder.glob("*.told"):
+            answers.append(json.loads(told.read_text()))
+            told.unlink()
+        told = [answer for answer in answers if answer["what"]]
+        return Done(
+            "; ".join(answer["what"] for answer in told) or None,
+            max((answer["seen"] for answer in answers), default=0),
+            sum(answer["served"] for answer in told),
+        )
+
+    def probe(self, lie: str, seed: int) -> dict[str, Any]:
+        """A lie that needs no query, told to each engine: `what` was said (None: nothing could be), and its `answer`."""
+        answers = [self._ask(control, {"do": "probe", "lie": lie, "seed": seed}) for control in self._sockets()]
+        return next((answer for answer in answers if answer["what"]), {"what": None, "answer": ""})
+
+    def lies(self) -> dict[str, str]:
+        """All that a saboteur can do, by name, with the place where it does it."""
+        for control in self._sockets():
+            return self._ask(control, {"do": "list"})["lies"]
+        return {}
+
+    def health(self) -> Health:
+        answers = [self._ask(control, {"do": "health"}) for control in self._sockets()]
+        fallen = []
+        for fell in sorted(self._folder.glob("*.fell")):
+            fallen.append(f"the engine behind process {fell.stem} ended by itself: {fell.read_text()}")
+            fell.unlink()
+        return Health(
+            frozenset(answer["engine"] for answer in answers if answer["alive"]),
+            (*(line for answer in answers for line in answer["panics"]), *fallen),
+        )
+
+    def end_engines(self) -> None:
+        """Saboteurs and their engines exit at once, as if the host had killed them; the executors start new ones."""
+        for control in self._sockets():
+            self._ask(control, {"do": "die"})
+            process = Path("/proc") / control.stem
+            deadline = time.monotonic() + _PATIENCE
+            while process.exists() and time.monotonic() < deadline:
+                time.sleep(0.005)
+            control.unlink(missing_ok=True)
+
+    def wait(self, count: int, seconds: float = 60.0) -> None:
+        """Until so many saboteurs are there."""
+        deadline = time.monotonic() + seconds
+        while len(list(self._sockets())) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{count} saboteurs were awaited in {self._folder}")
+            time.sleep(0.05)
+
+    def _sockets(self) -> Iterable[Path]:
+        return sorted(self._folder.glob("*.control"))
+
+    def _ask(self, control: Path, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(_PATIENCE)
+                connection.connect(str(control))
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                line = connection.makefile().readline()
+        except TimeoutError:
+            raise
+        except OSError:
+            line = ""
+        if not line:
+            # Its process is gone, with its executor or by `die`.
+            control.unlink(missing_ok=True)
+            return {**_GONE}
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer

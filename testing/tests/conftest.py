@@ -1,0 +1,185 @@
+"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for each process of the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coffer_testing import data, tpch
+from coffer_testing.answers import Answer
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
+from coffer_testing.servers import hadoop_kms
+
+# Processes that tests start import what tests import (pyproject.toml), wherever they are started.
+ROOT = Path(__file__).parents[2]
+SOURCES = [str(ROOT / "python" / "src"), str(ROOT / "testing")]
+os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+# Files that take minutes each. They come first, so that of two processes none is left alone with one at the end.
+LONG = (
+    "test_nothing_in_clear",
+    "test_faults",
+    "test_fail_closed",
+    "test_protections",
+    "test_attestation",
+    "test_attack",
+    "test_keys",
+    "test_masters",
+    "test_advise",
+    "test_sizes",
+    "test_joins",
+    "test_tpch",
+    "test_zones",
+    "test_interop",
+)
+
+# Tests that a machine may lack the means for even where COFFER_TEST_STRICT is set: how their names begin, and words of the
+# reason. Each entry is reviewed; there is none today.
+MAY_BE_SKIPPED: tuple[tuple[str, str], ...] = ()
+
+TPCH_SCALE = "0.1"
+TPCH_TABLES = tpch.TABLES
+
+# Small inputs must still be several partitions, or nothing is shuffled.
+CONF = {
+    "spark.sql.files.maxPartitionBytes": "65536",
+    "spark.sql.files.openCostInBytes": "1024",
+    "spark.coffer.scan.targetBytes": "65536",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fetches what several processes would fetch at once, before they begin."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        tpch.data(TPCH_SCALE)
+        tpch.query(1)
+        hadoop_kms.jars()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Under COFFER_TEST_STRICT what is skipped has failed, but for the reviewed list."""
+    outcome = yield
+    strict(outcome.get_result(), item.nodeid)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """The same of whole files."""
+    outcome = yield
+    strict(outcome.get_result(), collector.nodeid)
+
+
+def strict(report: pytest.TestReport | pytest.CollectReport, test: str) -> None:
+    """Makes a failure of a skip that COFFER_TEST_STRICT does not allow."""
+    if not report.skipped or not os.environ.get("COFFER_TEST_STRICT"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not any(test.startswith(start) and words in reason for start, words in MAY_BE_SKIPPED):
+        report.outcome = "failed"
+        report.longrepr = f"{test} was left out, which COFFER_TEST_STRICT forbids: {reason}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first; those of a file in their order."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run's folder."""
+    return tmp_path_factory.mktemp("coffer")
+
+
+@pytest.fixture(scope="session")
+def plain_tables(base: Path) -> dict[str, Path]:
+    """Generated tables and TPC-H's single tables, as plain Parquet."""
+    return {**data.write(base / "plain"), **{name: tpch.data(TPCH_SCALE)[name] for name in TPCH_TABLES}}
+
+
+@pytest.fixture(scope="session")
+def owner(base: Path) -> Owner:
+    return Owner.create(base / "trusted")
+
+
+@pytest.fixture(scope="session")
+def sealed_tables(base: Path, owner: Owner, plain_tables: dict[str, Path]) -> dict[str, Path]:
+    """The same tables, sealed by `owner`."""
+    return owner.encrypt(plain_tables, base / "sealed")
+
+
+@pytest.fixture(scope="session")
+def plain(base: Path, plain_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Plaintext Spark as it comes, in local mode."""
+    with Driver(plain_tables, sealed=False, log=base / "plain.log", conf=CONF) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def sealed(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Coffer in local mode."""
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=base / "sealed.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=CONF,
+    ) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def cluster(base: Path) -> Iterator[Cluster]:
+    """A standalone master with two workers on loopback."""
+    with Cluster(base / "cluster") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def clustered(base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+    """Coffer on the cluster: executors in processes of their own, each with its own engine."""
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=base / "clustered.log",
+        master=cluster.master,
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf={
+            **CONF,
+            "spark.executor.memory": "768m",
+            "spark.cores.max": "2",
+            # Both executors are there before the first task.
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        },
+    ) as driver:
+        yield driver
+
+
+class Expected:
+    """Plaintext Spark's answers, each asked for once."""
+
+    def __init__(self, plain: Driver) -> None:
+        self._plain = plain
+        self._known: dict[tuple[str, str], Answer] = {}
+
+    def answer(self, sql: str, ansi: str = "on") -> Answer:
+        if (sql, ansi) not in self._known:
+            self._known[sql, ansi] = self._plain.query(sql, ansi_conf(ansi))
+        return self._known[sql, ansi]
+
+
+@pytest.fixture(scope="session")
+def expected(plain: Driver) -> Expected:
+    return Expected(plain)
+
+
+def ansi_conf(ansi: str) -> dict[str, str]:
+    return {"spark.sql.ansi.enabled": "true" if ansi == "on" else "false"}

@@ -1,0 +1,112 @@
+"""The benchmark's arithmetic and its page, without running anything."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.dom import minidom
+
+import pytest
+
+from coffer_bench import page, report, sides
+from coffer_bench.__main__ import _numbers
+from coffer_bench.sides import Resources
+
+SECONDS = {
+    "spark": {"q1": [4.0, 2.0, 3.0], "q6": [1.0, 1.0, 1.0], "q9": [5.0, 5.0, 5.0]},
+    "coffer": {"q1": [1.5, 1.0, 9.0], "q6": [0.9, 0.9, 0.9]},
+    "unsealed": {},
+    "comet": {},
+}
+
+
+def result() -> dict[str, Any]:
+    measured = report.Measured(
+        SECONDS,
+        same_answer={"q1": True, "q6": True, "q9": False},
+        counters={"q1": {"crossings": 2001, "bytes_sealed": 1, "bytes_opened": 1}},
+        milliseconds={"coffer": {"q1": {"planning": 100, "sealing": 5, "launch": 20, "engine": 400, "wire": 30}}},
+        failed={("q9", "coffer"): "<no> such & thing"},
+    )
+    return {
+        "benchmark": "tpch",
+        "sf": 1,
+        "machine": {"cpu": "a <cpu>", "cores": 2, "memory_mib": 4096, "system": "Linux"},
+        "versions": {"coffer": "0"},
+        "runs": 3,
+        "seconds": SECONDS,
+        "same_answer": measured.same_answer,
+        "ratios": {
+            f"coffer/{side}": report.ratios(SECONDS["coffer"], SECONDS[side]) for side in ("spark", "unsealed", "comet")
+        },
+        "counters": measured.counters,
+        "milliseconds": measured.milliseconds,
+    }
+
+
+def test_ratios_are_of_medians_of_queries_that_both_ran() -> None:
+    ratios = report.ratios(SECONDS["coffer"], SECONDS["spark"])
+    assert ratios["total"] == pytest.approx((1.5 + 0.9) / (3.0 + 1.0))
+    assert ratios["worst"] == ["q6", 0.9]
+    assert ratios["geomean"] == pytest.approx((0.5 * 0.9) ** 0.5, abs=1e-4)
+    assert report.ratios(SECONDS["coffer"], {}) == {}
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    text = page.render(result())
+    assert "a &lt;cpu&gt;" in text and "missed" in text and "2,001" in text
+    assert "<script" not in text and "http" not in text and "src=" not in text
+    for svg in text.split("<svg")[1:]:
+        minidom.parseString("<svg" + svg[: svg.index("</svg>")] + "</svg>")
+
+
+def test_which_queries() -> None:
+    assert _numbers("all") == list(range(1, 23))
+    assert _numbers("1,6,12-15") == [1, 6, 12, 13, 14, 15]
+
+
+class Started:
+    """A driver that only remembers how it would have been started."""
+
+    def __init__(self, _: dict[str, Path], *, conf: dict[str, str], master: str, **__: Any) -> None:
+        self.conf, self.master = conf, master
+
+    def gibibytes(self) -> int:
+        """Of the JVM's heap, what it keeps outside of it, and the engine beside it."""
+        keys = ("spark.driver.memory", "spark.memory.offHeap.size", "spark.coffer.engine.memory")
+        sizes = [self.conf[key] for key in keys if key in self.conf]
+        assert all(re.fullmatch(r"\d+(g|GiB)", size) for size in sizes), sizes
+        return sum(int(re.sub(r"\D", "", size)) for size in sizes)
+
+
+@pytest.mark.parametrize("memory", ["1g", "3 GiB"])
+def test_sides_have_the_same_cores_and_memory_in_all(memory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text("")
+    owner = SimpleNamespace(
+        home=tmp_path,
+        passphrase_file=tmp_path,
+        policy="",
+        sign=lambda _: None,
+        encrypt=lambda tables, _: tables,
+    )
+    monkeypatch.setattr(sides, "Driver", Started)
+    monkeypatch.setattr(sides, "Owner", SimpleNamespace(create=lambda *_: owner))
+    monkeypatch.setattr(sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n"))
+    for made in ("_comet_jar", "_comet_python"):
+        monkeypatch.setattr(sides, made, lambda: tmp_path)
+    resources = Resources.of(2, 4, memory)
+    started = {name: start({}, tmp_path, resources) for name, start in sides.START.items()}
+    assert set(started) >= {*sides.ALL, *sides.HIDING}
+    whole = resources.heap + int(memory[0])
+    assert {name: side.gibibytes() for name, side in started.items()} == dict.fromkeys(started, whole)
+    assert {(side.master, side.conf["spark.sql.shuffle.partitions"]) for side in started.values()} == {("local[2]", "4")}
+    # Not all of it in one place where a side has two.
+    assert all(
+        side.conf["spark.coffer.engine.memory"] == f"{memory[0]}GiB"
+        for name, side in started.items()
+        if name not in ("spark", "comet")
+    )
+    with pytest.raises(ValueError, match="memory size"):
+        Resources.of(2, 4, "much")

@@ -1,0 +1,316 @@
+"""Things that break under a running query: it ends with the right rows, or with a clear error, and never hangs.
+
+A second `collect()` of a DataFrame runs its result stage again over the shuffle files of the first. So what is broken
+between the two is broken at a known moment: nothing here depends on timing but the tests that say so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coffer_testing import data, tpch
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.processes import named
+from coffer_testing.runner import Driver, QueryFailed
+
+# Past this a query counts as hung; far above what any here takes.
+HANGS = 180.0
+# Two shuffles: groups, then the order over them.
+SQL = "SELECT g, count(*) AS n, sum(q) AS s FROM events GROUP BY g ORDER BY n DESC, g"
+HOLD = "import builtins; builtins.df = spark.sql(sql)"
+COLLECT = "import builtins; result = [[str(v) for v in row] for row in builtins.df.collect()]"
+
+# Long enough to be hit in the middle: the same rows many times over.
+LONG = (
+    "SELECT l_returnflag, count(*), sum(l_quantity), min(l_comment), max(upper(l_comment)) FROM ("
+    + " UNION ALL ".join(["SELECT l_returnflag, l_quantity, l_comment FROM lineitem"] * 24)
+    + ") GROUP BY l_returnflag ORDER BY l_returnflag"
+)
+
+
+class Site:
+    """A cluster of its own, since its parts are broken, and a driver on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        plain = {"events": data.write(folder / "plain")["events"], "lineitem": tpch.data("0.1")["lineitem"]}
+        self.owner = Owner.create(folder / "trusted")
+        self.tables = self.owner.encrypt(plain, folder / "sealed")
+
+    def cluster(self, name: str) -> Cluster:
+        return Cluster(self.folder / name)
+
+    def driver(self, cluster: Cluster, name: str, **conf: str) -> Driver:
+        return Driver(
+            self.tables,
+            sealed=True,
+            log=self.folder / f"{name}.log",
+            master=cluster.master,
+            home=self.owner.home,
+            passphrase_file=self.owner.passphrase_file,
+            conf={
+                "spark.executor.memory": "768m",
+                "spark.cores.max": "2",
+                # Both executors are there before the first task.
+                "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+                "spark.coffer.scan.targetBytes": "65536",
+                **{key.replace("__", "."): value for key, value in conf.items()},
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.fixture
+def running(site: Site, request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Driver]]:
+    name = request.node.name
+    with site.cluster(name) as cluster, site.driver(cluster, name) as driver:
+        yield cluster, driver
+
+
+def within(seconds: float, action: Callable[[], Any]) -> Any:
+    """What `action` returns or raises; failing the test if it does neither in time."""
+    outcome: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            outcome["value"] = action()
+        except BaseException as error:
+            outcome["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), f"no answer and no error within {seconds} s"
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["value"]
+
+
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.1)
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() and state(pid) != "Z" for pid in pids)
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def kill(pids: list[int]) -> None:
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def right_rows(driver: Driver, before: list[list[str]]) -> None:
+    assert within(HANGS, lambda: driver.run(COLLECT)) == before
+
+
+def first_run(driver: Driver) -> list[list[str]]:
+    driver.run(HOLD, sql=SQL)
+    rows = driver.run(COLLECT)
+    assert len(rows) > 50
+    return rows
+
+
+# ---- broken between two runs of a result stage ----------------------------------------------------------------------
+
+
+def test_lost_shuffle_files_are_made_again(running: tuple[Cluster, Driver]) -> None:
+    cluster, driver = running
+    before = first_run(driver)
+    lost = [file for worker in (0, 1) for file in cluster.local_folder(worker).rglob("shuffle_*.data")]
+    assert lost
+    for file in lost:
+        file.unlink()
+    right_rows(driver, before)
+
+
+def test_one_lost_shuffle_file_is_made_again(running: tuple[Cluster, Driver]) -> None:
+    """The outputs of the other maps stay: reducers read a mixture of old and new attempts, and the newest list of them."""
+    cluster, driver = running
+    before = first_run(driver)
+    next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
+    right_rows(driver, before)
+
+
+def test_groups_by_an_average_of_doubles_outlive_an_executor(running: tuple[Cluster, Driver]) -> None:
+    """Which group a row is in hangs on the last bit of an average: the maps that are made again must find the same one."""
+    cluster, driver = running
+    averages = "SELECT n % 500 AS k, avg(q / 3) AS a, stddev(q / 7) AS d FROM events GROUP BY n % 500"
+    driver.run(HOLD, sql=f"SELECT a, d, count(*) AS c, min(k), max(k) FROM ({averages}) GROUP BY a, d ORDER BY a, d")
+    before = driver.run(COLLECT)
+    assert len(before) > 500
+    lost = cluster.executors_of(0)
+    engines = named(set(lost), "coffer-engine")
+    kill(lost)
+    until(lambda: gone(engines))
+    right_rows(driver, before)
+    next(iter(cluster.local_folder(1).rglob("shuffle_*.data"))).unlink()
+    right_rows(driver, before)
+
+
+def test_rows_that_a_repeated_task_may_make_anew_come_whole(running: tuple[Cluster, Driver]) -> None:
+    """Which of the groups the limit takes may change when its stage runs again: then all that read them run again too."""
+    cluster, driver = running
+    groups = {row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows}
+    some = "SELECT g, count(*) AS c FROM events GROUP BY g LIMIT 40"
+    driver.run(HOLD, sql=f"SELECT /*+ REPARTITION(3, g) */ g, c FROM ({some})")
+    before = driver.run(COLLECT)
+    assert len(before) == 40
+    next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
+    for file in cluster.local_folder(1).rglob("shuffle_*.data"):
+        file.unlink()
+    after = within(HANGS, lambda: driver.run(COLLECT))
+    assert len(after) == len({row[0] for row in after}) == 40
+    assert all(str(groups[key]) == count for key, count in ((row[0], row[1]) for row in after))
+
+
+def test_a_shuffle_file_with_a_flipped_bit_ends_the_query(running: tuple[Cluster, Driver]) -> None:
+    cluster, driver = running
+    first_run(driver)
+    for worker in (0, 1):
+        for file in cluster.local_folder(worker).rglob("shuffle_*.data"):
+            content = bytearray(file.read_bytes())
+            if content:
+                content[len(content) // 2] ^= 0x40
+                file.write_bytes(content)
+    with pytest.raises(QueryFailed, match="hint: "):
+        within(HANGS, lambda: driver.run(COLLECT))
+
+
+def test_an_executor_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
+    cluster, driver = running
+    before = first_run(driver)
+    lost = cluster.executors_of(0)
+    engines = named(set(lost), "coffer-engine")
+    kill(lost)
+    until(lambda: gone(engines))  # an engine ends with its executor
+    right_rows(driver, before)
+
+
+def test_a_worker_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
+    cluster, driver = running
+    before = first_run(driver)
+    executors = cluster.executors_of(0)
+    engines = named(set(executors), "coffer-engine")
+    kill([cluster.worker(0), *executors])
+    until(lambda: gone(engines))
+    right_rows(driver, before)
+
+
+def test_engines_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
+    """Shuffle files are the executors': a new engine, with the session's key, opens what the old one sealed."""
+    cluster, driver = running
+    before = first_run(driver)
+    kill(cluster.engines())
+    right_rows(driver, before)
+
+
+# ---- broken in the middle: when exactly, is up to the machine --------------------------------------------------------
+
+
+@pytest.mark.parametrize("victim", ["engine", "executor", "worker"])
+def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None:
+    cluster, driver = running
+    sql = LONG
+    before = driver.query(
+        "SELECT l_returnflag, count(*) * 24 FROM lineitem GROUP BY l_returnflag ORDER BY l_returnflag"
+    ).rows
+    outcome: dict[str, Any] = {}
+
+    def query() -> None:
+        try:
+            outcome["rows"] = driver.query(sql).rows
+        except QueryFailed as failed:
+            outcome["failed"] = failed
+
+    thread = threading.Thread(target=query, daemon=True)
+    thread.start()
+    time.sleep(1.0)
+    assert thread.is_alive(), "the query ended before anything was broken: make it longer"
+    executors = cluster.executors_of(0)
+    engines = named(set(executors), "coffer-engine")
+    match victim:
+        case "engine":
+            kill(engines)
+        case "executor":
+            kill(executors)
+        case "worker":
+            kill([cluster.worker(0), *executors])
+    until(lambda: gone(engines))
+    thread.join(HANGS)
+    assert not thread.is_alive(), f"the query hangs after its {victim} was lost"
+    if "failed" in outcome:
+        assert "hint: " in outcome["failed"].message
+    else:
+        assert [row[:2] for row in outcome["rows"]] == before
+
+
+# ---- full disks ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk with room for both executors' copies of the jar, and not much more."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(folder)]
+    mounted = subprocess.run(mount, capture_output=True, text=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"this machine lets us mount no disk: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("sql", "memory"),
+    [
+        pytest.param("SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)", "1g", id="shuffle"),
+        pytest.param("SELECT * FROM lineitem ORDER BY l_comment, l_orderkey", "40m", id="spill"),
+    ],
+)
+def test_a_full_disk_ends_the_query_clearly(site: Site, small_disk: Path, tmp_path: Path, sql: str, memory: str) -> None:
+    with (
+        Cluster(tmp_path / "cluster", local=small_disk) as cluster,
+        site.driver(
+            cluster, tmp_path.name, spark__coffer__engine__memory=memory, spark__coffer__scan__targetBytes="1073741824"
+        ) as driver,
+    ):
+        with pytest.raises(QueryFailed, match=r"(?i)no space left|disk") as failed:
+            within(HANGS, lambda: driver.query(sql))
+        assert "hint: " in failed.value.message
+
+        # Spark deletes what a failed query shuffled once its driver forgets the query; then there is room for another.
+        def answers() -> bool:
+            driver.run("spark._jvm.System.gc()")
+            try:
+                return bool(driver.query("SELECT g, count(*) FROM events GROUP BY g").rows)
+            except QueryFailed:
+                return False
+
+        until(answers)

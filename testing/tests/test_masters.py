@@ -1,0 +1,312 @@
+"""Masters outside of the keyring, against real servers on loopback: what is sealed under each opens again, and when a server
+is away, slow, in doubt or unwilling, the command ends in time with the cause and a hint, and nothing is half done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers import AwsKms, HadoopKms, Relay, SoftHsm
+from coffer_testing.servers.aws_kms import CREDENTIALS
+from coffer_testing.servers.softhsm import NotInstalledError
+
+SQL = "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g ORDER BY g"
+LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"
+GENERATE, DECRYPT = "_eek?eek_op=generate", "_eek?eek_op=decrypt"
+
+
+@pytest.fixture(scope="module")
+def hadoop(base: Path) -> Iterator[HadoopKms]:
+    server = HadoopKms(base / "hadoop-kms").start()
+    try:
+        server.create("payroll")
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def aws(base: Path) -> Iterator[AwsKms]:
+    server = AwsKms(base / "aws-kms").start()
+    try:
+        server.create("alias/payroll")
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def hsm(base: Path) -> SoftHsm:
+    try:
+        token = SoftHsm(base / "softhsm")
+    except NotInstalledError as missing:
+        pytest.skip(str(missing))
+    token.create("payroll")
+    return token
+
+
+@pytest.fixture(scope="module")
+def rows(base: Path) -> Path:
+    file = base / "masters-rows.parquet"
+    pq.write_table(pa.table({"g": [n % 7 for n in range(5000)], "v": list(range(5000))}), file)
+    return file
+
+
+class Home:
+    """An owner whose new tables have the master `payroll` of this URI."""
+
+    def __init__(self, folder: Path, uri: str) -> None:
+        self.folder = folder
+        self.owner = Owner.create(folder)
+        self.name(uri, default=True)
+
+    def name(self, uri: str, *, default: bool = False) -> None:
+        """Puts the URI into the policy, as the only one."""
+        text = self.owner.policy.split("\n[masters]\n")[0]
+        if default:
+            assert text.count('\nmaster = "main"\n') == 1
+            text = text.replace('\nmaster = "main"\n', '\nmaster = "payroll"\n')
+        head, at, tail = text.partition("\n[tables.")
+        assert "'" not in uri
+        self.owner.sign(f"{head}{at}{tail}\n[masters]\npayroll = '{uri}'\n")
+
+    def seal(self, rows: Path, name: str = "t") -> Path:
+        self.owner.coffer("encrypt", rows, self.folder / name)
+        return self.folder / name
+
+    def opens(self, name: str = "t") -> int:
+        """How many rows come back."""
+        back = self.folder / f"{name}-back.parquet"
+        back.unlink(missing_ok=True)
+        self.owner.coffer("decrypt", self.folder / name, back)
+        return pq.read_metadata(back).num_rows
+
+    def refused(self, *arguments: str | Path) -> str:
+        """The words of a command that must end with the exit code of keys."""
+        done = self.owner.coffer(*arguments, check=False)
+        assert done.returncode == 3, (done.returncode, done.stdout, done.stderr)
+        assert "\nhint: " in done.stderr
+        return done.stderr
+
+
+def test_a_table_under_each_kind_of_master(
+    tmp_path: Path,
+    rows: Path,
+    hadoop: HadoopKms,
+    aws: AwsKms,
+    hsm: SoftHsm,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {**CREDENTIALS, **hsm.environment}.items():
+        monkeypatch.setenv(name, value)
+    masters = {
+        "hadoop": hadoop.uri("payroll"),
+        "aws": aws.uri("alias/payroll"),
+        "gcm": hsm.uri("payroll"),
+        "wrap": hsm.uri("payroll", mechanism="aes-key-wrap-pad"),
+        "keyring": "keyring:main",
+    }
+    for kind, uri in masters.items():
+        home = Home(tmp_path / kind, uri)
+        home.seal(rows)
+        assert home.opens() == 5000, kind
+        assert '"payroll"' in home.owner.coffer("keys", "list", "--json").stdout, kind
+
+
+def test_tls_is_the_policys_certificates_or_nothing(tmp_path: Path, rows: Path) -> None:
+    server = HadoopKms(tmp_path / "kms", tls=True).start()
+    try:
+        server.create("payroll")
+        home = Home(tmp_path / "home", server.uri("payroll"))
+        home.seal(rows)
+        assert home.opens() == 5000
+        # The system's authorities do not know it.
+        home.name(server.uri("payroll").replace("&ca=", "&user2=").split("&user2=")[0])
+        assert "TLS" in home.refused("verify", home.folder / "t")
+    finally:
+        server.stop()
+
+
+def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, rows: Path) -> None:
+    server = HadoopKms(tmp_path / "kms").start()
+    try:
+        server.create("payroll")
+        uri = server.uri("payroll", timeout=60)
+        home = Home(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
+        home.seal(rows)
+        assert home.opens() == 5000
+        server.kill()
+        start = time.monotonic()
+        words = home.refused("verify", home.folder / "t")
+        assert "cannot be reached" in words and "connection refused" in words
+        assert time.monotonic() - start < 60
+        # Nothing of a table that could not get its key stays behind.
+        home.refused("encrypt", rows, home.folder / "u")
+        assert not (home.folder / "u").exists()
+        server.start()
+        assert home.opens() == 5000
+        home.seal(rows, "u")
+    finally:
+        server.stop()
+
+
+def test_what_a_kms_refuses_is_told_apart(tmp_path: Path, rows: Path, hadoop: HadoopKms) -> None:
+    home = Home(tmp_path, hadoop.uri("payroll"))
+    home.seal(rows)
+    home.name(hadoop.uri("payroll", user="mallory"))
+    words = home.refused("verify", home.folder / "t")
+    assert "denies it" in words and "mallory" in words
+    home.name(hadoop.uri("nobody-made-it"))
+    assert 'has no key "nobody-made-it"' in home.refused("encrypt", rows, home.folder / "u")
+    hadoop.create("short", bits=128)
+    home.name(hadoop.uri("short"))
+    assert "has 128 bits" in home.refused("encrypt", rows, home.folder / "u")
+    # Deleted and made again under its name: the version that wrapped is another's material now, or gone.
+    hadoop.create("brief")
+    home.name(hadoop.uri("brief"))
+    home.seal(rows, "b")
+    hadoop.delete("brief")
+    assert 'has no key "brief"' in home.refused("verify", home.folder / "b")
+    hadoop.create("brief")
+    home.refused("verify", home.folder / "b")
+    home.owner.sign(home.owner.policy.split("\n[masters]\n")[0])
+    assert "neither in [masters]" in home.refused("verify", home.folder / "t")
+
+
+def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: HadoopKms) -> None:
+    relay = Relay(hadoop.address)
+    try:
+        patient, hasty = (
+            hadoop.uri("payroll", timeout=timeout).replace(hadoop.address, relay.address) for timeout in (30, 2)
+        )
+        home = Home(tmp_path, patient)
+        home.seal(rows)
+        home.name(hasty)
+        for fault, words in [
+            ("slow", "no answer within"),
+            ("garbage", "what no such server answers"),
+            ("deny", "denies it"),
+            ("later", "status 503"),
+            ("hang up", "cannot be reached"),
+        ]:
+            relay.fault = lambda _, fault=fault: fault
+            start = time.monotonic()
+            assert words in home.refused("verify", home.folder / "t"), fault
+            assert time.monotonic() - start < 30, fault
+        # A server that stumbles once is no failure.
+        home.name(patient)
+        stumbles = iter(["hang up", "later"])
+        relay.fault = lambda _: next(stumbles, None)
+        assert home.opens() == 5000
+    finally:
+        relay.stop()
+
+
+def test_aws_refusals(tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path, aws.uri("alias/brief"))
+    missing = home.owner.coffer("encrypt", rows, tmp_path / "t", check=False)
+    assert missing.returncode == 3 and "no credentials" in missing.stderr
+    # As the AWS tools have them: a file of profiles.
+    profiles = tmp_path / "credentials"
+    profiles.write_text("[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = not-a-secret\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
+    assert "has no key" in home.refused("encrypt", rows, tmp_path / "t")
+    aws.create("alias/brief")
+    home.seal(rows)
+    assert home.opens() == 5000
+    # What moto never says, as Amazon words it.
+    relay = Relay(aws.address)
+    try:
+        home.name(aws.uri("alias/brief", relay.address, timeout=2))
+        for kind, words in [
+            ("DisabledException", "switched off"),
+            ("AccessDeniedException", "denies it"),
+            ("com.amazonaws.kms#NotFoundException", "no longer has version"),
+            ("InvalidCiphertextException", "was altered, or is another's"),
+            ("ThrottlingException", "cannot be reached"),
+        ]:
+            relay.fault = lambda _, kind=kind: f'{{"__type": "{kind}", "message": "of a test"}}'
+            assert words in home.refused("verify", tmp_path / "t"), kind
+        relay.fault = lambda _: None
+        home.name(aws.uri("alias/brief", relay.address, timeout=30))
+        assert home.opens() == 5000
+    finally:
+        relay.stop()
+
+
+def test_a_wrong_pin_and_a_token_that_is_away(
+    tmp_path: Path, rows: Path, hsm: SoftHsm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in hsm.environment.items():
+        monkeypatch.setenv(name, value)
+    home = Home(tmp_path, hsm.uri("payroll"))
+    home.seal(rows)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("000000\n")
+    home.name(hsm.uri("payroll").replace(str(hsm.pin_file), str(wrong)))
+    assert "wrong PIN" in home.refused("verify", tmp_path / "t")
+    home.name(hsm.uri("payroll").replace("token=coffer", "token=gone"))
+    assert "no such token" in home.refused("verify", tmp_path / "t")
+    home.name(hsm.uri("payroll").replace(str(hsm.module), "/nowhere.so"))
+    assert "cannot be asked" in home.refused("verify", tmp_path / "t")
+
+
+def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path) -> None:
+    server = HadoopKms(tmp_path / "kms").start()
+    relay = Relay(server.address)
+    asked = lambda: sum(DECRYPT in what for what in relay.seen)  # noqa: E731
+    try:
+        server.create("payroll")
+        home = Home(tmp_path / "home", server.uri("payroll", timeout=20).replace(server.address, relay.address))
+        tables = {"t": home.seal(rows, "t"), "u": home.seal(rows, "u")}
+        relay.seen.clear()
+        with Driver(
+            {"t": tables["t"]},
+            sealed=True,
+            log=tmp_path / "driver.log",
+            home=home.owner.home,
+            passphrase_file=home.owner.passphrase_file,
+        ) as driver:
+            first = driver.query(SQL)
+            assert len(first.rows) == 7
+            assert driver.query(SQL).rows == first.rows
+            assert asked() == 1, relay.seen
+            # Killed under a running query: what it needs it has. In each of seven groups every pair meets each of a hundred.
+            with ThreadPoolExecutor(1) as pool:
+                running = pool.submit(driver.query, LONG)
+                time.sleep(1)
+                server.kill()
+                assert not running.done(), "the query was over before the KMS was killed"
+                groups = [(5000 - g + 6) // 7 for g in range(7)]
+                assert running.result(timeout=300).rows == [[str(sum(n * n * 100 for n in groups))]]
+            assert driver.query(SQL).rows == first.rows
+            assert asked() == 1
+            # Another table's key is not here yet: a clear end, and in time.
+            start = time.monotonic()
+            with pytest.raises(QueryFailed) as failed:
+                driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))
+            assert "cannot be reached" in str(failed.value)
+            assert time.monotonic() - start < 90
+            # Comes back while a query waits for it: that goes on.
+            relay.fault = lambda _: "later"
+            server.start()
+            with ThreadPoolExecutor(1) as pool:
+                before = asked()
+                code = "result = spark.read.format('coffer').load(path).count()"
+                waiting = pool.submit(driver.run, code, path=str(tables["u"]))
+                while asked() == before and not waiting.done():
+                    time.sleep(0.05)
+                relay.fault = lambda _: None
+                assert waiting.result(timeout=120) == 5000
+            assert driver.query(SQL).rows == first.rows
+    finally:
+        relay.stop()
+        server.stop()

@@ -1,0 +1,51 @@
+"""Our own queries: exactly plaintext Spark's rows, in local mode and on the two-worker cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from coffer_testing.answers import difference
+from coffer_testing.cluster import Cluster
+from coffer_testing.queries import EDGE, TPCH, Query
+from coffer_testing.runner import Driver, QueryFailed
+from conftest import Expected, ansi_conf
+
+CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in EDGE + TPCH for ansi in query.ansi]
+
+
+def test_there_are_enough_queries() -> None:
+    assert len(EDGE) >= 40
+    names = [query.name for query in EDGE + TPCH]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("query", "ansi"), CASES)
+def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
+    check(query, ansi, expected, sealed)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("query", "ansi"), CASES)
+def test_cluster(query: Query, ansi: str, expected: Expected, clustered: Driver) -> None:
+    check(query, ansi, expected, clustered)
+
+
+@pytest.mark.cluster
+def test_cluster_has_an_engine_for_each_executor(clustered: Driver, cluster: Cluster) -> None:
+    clustered.query("SELECT count(*) FROM events")
+    assert len(cluster.executors()) == 2
+    assert len(cluster.engines()) == 2
+
+
+def check(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
+    if query.error is not None:
+        with pytest.raises(QueryFailed) as theirs:
+            expected.answer(query.sql, ansi)
+        assert theirs.value.condition == query.error
+        with pytest.raises(QueryFailed) as ours:
+            sealed.query(query.sql, ansi_conf(ansi))
+        assert query.error in ours.value.message
+        return
+    want = expected.answer(query.sql, ansi)
+    got = sealed.query(query.sql, ansi_conf(ansi))
+    assert difference(want, got, ordered=query.ordered) is None

@@ -11,7 +11,7 @@ from coffer_testing.runner import Driver
 _HEAR = """
 configurator = spark._jvm.org.apache.logging.log4j.core.config.Configurator
 level = spark._jvm.org.apache.logging.log4j.Level.INFO
-configurator.setLevel("org.apache.spark.sql.coffer.wire.EngineProcess", level)
+configurator.setLevel("org.apache.spark.sql.coffer.transport.EngineProcess", level)
 """
 
 

@@ -1,16 +1,23 @@
 package org.apache.spark.sql.coffer
 
-import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
-import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.coffer.exec._
-import org.apache.spark.sql.coffer.plan.Support
-import org.apache.spark.sql.coffer.rules._
-import org.apache.spark.sql.coffer.sites.{HomeExec, SiteStrategy}
-import org.apache.spark.sql.coffer.write._
-import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
-import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.coffer.plugin.{
+  CheckSupport,
+  DeniedColumns,
+  ListedColumns,
+  ListedStatements,
+  MarkStage,
+  PlainInZones,
+  PlainInputs,
+  SealStages,
+  SealedJoins,
+  SealedQueries,
+  SealedStatements,
+  SecretSettings,
+  SiteStrategy
+}
+import org.apache.spark.sql.coffer.split.NamedTables
+import org.apache.spark.sql.coffer.write.{SealedWrites, WriteStrategy}
 
 /** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
@@ -32,112 +39,4 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectQueryStageOptimizerRule(_ => MarkStage)
     extensions.injectColumnar(_ => SealStages)
   }
-}
-
-/** Names everything that is unsupported before anything runs, on AQE's first plan and on each new one; and drops the last exchange. */
-private[coffer] final case class CheckSupport(session: SparkSession) extends Rule[SparkPlan] {
-  override def apply(plan: SparkPlan): SparkPlan =
-    if (SealedPlans.sealedNow(plan)) {
-      CheckSupport.check(plan)
-      if (HomeExec.in(plan)) CofferHomeExec.withoutExchanges(plan)
-      else InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
-    } else plan
-}
-
-private[coffer] object CheckSupport {
-  def check(plan: SparkPlan): Unit = {
-    val reasons = Support.check(plan, PlannedLeaves)
-    if (reasons.nonEmpty) throw CofferQuery.refusal(reasons.map(_.message))
-  }
-}
-
-/** AQE runs this on a stage's plan, or on what is above the last stages, just before [[SealStages]]: which of the two, that must know. */
-private[coffer] object MarkStage extends Rule[SparkPlan] {
-  val TAG: TreeNodeTag[Unit] = TreeNodeTag[Unit]("coffer_aqe_stage")
-  override def apply(plan: SparkPlan): SparkPlan = {
-    plan.setTagValue(TAG, ())
-    plan
-  }
-}
-
-/** Puts sealed nodes in place, where whole-stage code generation would put its own. */
-private[coffer] object SealStages extends ColumnarRule {
-  override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
-    override def apply(plan: SparkPlan): SparkPlan = seal(plan)
-  }
-
-  private def marked(plan: SparkPlan): Boolean = plan.getTagValue(MarkStage.TAG).isDefined
-
-  private def seal(plan: SparkPlan): SparkPlan = plan match {
-    case write: CofferWriteExec => write.copy(child = query(write.child))
-    case command if SealedPlans.isCommand(command) => command
-    case _: CofferRootExec => plan
-    case aqe: AdaptiveSparkPlanExec =>
-      if (SealedPlans.mentions(aqe)) root(aqe) else aqe
-    case _ if !SealedPlans.sealedNow(plan) => plan
-    // Rows that are at the driver already, and stay there.
-    case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
-    case write: SealedWriteExec if marked(write) => linked(CofferWriteStageExec(fragment(write)), plan)
-    case _ if marked(plan) =>
-      linked(if (HomeExec.in(plan)) CofferHomeExec(fragment(plan)) else CofferResultExec(fragment(plan)), plan)
-    case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
-    case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
-    case _ =>
-      CheckSupport.check(plan)
-      if (HomeExec.in(plan)) root(CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(plan))))
-      else root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
-  }
-
-  private def root(plan: SparkPlan): SparkPlan = {
-    if (forCache) throw CofferQuery.refusal(Seq("cached data would lie opened in executors' memory"))
-    CofferRootExec(plan, CofferQuery.create())
-  }
-
-  /**
-   * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no command that a rule could see, and what they enter
-   * would have every later query of the table refused.
-   */
-  private def forCache: Boolean =
-    StackWalker.getInstance.walk[Boolean](_.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
-
-  /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
-  def preview(plan: SparkPlan): SparkPlan = plan match {
-    case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
-    case home if HomeExec.in(home) => CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(home)))
-    case other => CofferResultExec(fragment(withExchanges(other)))
-  }
-
-  /** The query of a write: AQE's plan, or all of it here at once. */
-  private def query(plan: SparkPlan): SparkPlan = plan match {
-    case root: CofferRootExec => root
-    case aqe: AdaptiveSparkPlanExec => CofferRootExec(aqe, CofferQuery.create())
-    case whole =>
-      CheckSupport.check(whole)
-      CofferRootExec(CofferWriteStageExec(fragment(withExchanges(InnerTopK.rewrite(whole)))), CofferQuery.create())
-  }
-
-  /** AQE wants to know what a stage stands for, each time that it runs. */
-  private def linked(node: SparkPlan, of: SparkPlan): SparkPlan = {
-    of.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
-      .foreach(node.setTagValue(SparkPlan.LOGICAL_PLAN_TAG, _))
-    node
-  }
-
-  /** Without AQE the whole plan is here at once: exchanges from the bottom up. */
-  private def withExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case e: ShuffleExchangeExec => exchange(e)
-    case b: BroadcastExchangeExec => broadcast(b)
-  }
-
-  private def exchange(e: ShuffleExchangeExec): SparkPlan = CofferShuffleExchangeExec(e, fragment(e.child))
-
-  private def broadcast(b: BroadcastExchangeExec): SparkPlan = CofferBroadcastExchangeExec(b, fragment(b.child))
-
-  private def fragment(plan: SparkPlan): CofferFragmentExec = CofferFragmentExec.of(
-    plan,
-    {
-      case ShuffleRead(_, _) => true
-      case BroadcastRead(_) => true
-      case _ => false
-    })
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer
 import org.apache.spark.api.python.PythonRDD
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferRootExec, SealedPlans}
-import org.apache.spark.sql.coffer.rules.Statements
+import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
 import org.apache.spark.sql.execution.SQLExecution
 
 /** What the Python package asks of this JVM. */

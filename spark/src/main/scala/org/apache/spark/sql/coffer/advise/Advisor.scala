@@ -9,10 +9,23 @@ import org.apache.spark.sql.catalyst.expressions.AttributeSet
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.coffer.{CofferConf, CofferExplain}
-import org.apache.spark.sql.coffer.plan.Types
-import org.apache.spark.sql.coffer.sites._
-import org.apache.spark.sql.coffer.source.{CofferScan, CofferTable}
+import org.apache.spark.sql.coffer.common.CofferConf
+import org.apache.spark.sql.coffer.plugin.CofferExplain
+import org.apache.spark.sql.coffer.split.{
+  BaseColumn,
+  CharPadding,
+  CofferScan,
+  CofferTable,
+  ColumnUses,
+  Estimates,
+  Home,
+  HomeTable,
+  Opening,
+  SiteCosts,
+  Sites,
+  Use
+}
+import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.execution.command.{CreateViewCommand, SetCommand}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.types.StructType

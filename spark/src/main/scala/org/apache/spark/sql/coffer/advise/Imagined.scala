@@ -3,12 +3,11 @@ package org.apache.spark.sql.coffer.advise
 import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.Types
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema}
 import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Stored, TableInfo}
-import org.apache.spark.sql.coffer.sites.{ColumnFigures, Estimates, SiteCosts}
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.split.{CofferTable, ColumnFigures, Estimates, SiteCosts}
+import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.types._
 
 /** A column that a table has: `type` as SQL; numbers as in [[ColumnFigures]]. */
@@ -83,6 +82,6 @@ private object Imagined {
 
   def proto(t: DataType): ProtoType = Types.of(t) match {
     case Right(proto) => proto
-    case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+    case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
   }
 }

@@ -13,9 +13,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.{CofferQuery, Hiding}
-import org.apache.spark.sql.coffer.plan.Fragments
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted}
+import org.apache.spark.sql.coffer.translate.Fragments
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, BroadcastExchangeLike}
@@ -35,7 +35,8 @@ final class SealedBroadcast(
  */
 case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: SparkPlan)
     extends BroadcastExchangeLike
-    with CountedStage {
+    with CountedStage
+    with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
@@ -54,7 +55,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
 
   private def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
 
   @transient private lazy val promise = Promise[Broadcast[Any]]()
@@ -91,12 +92,12 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val translated = sealing {
       Fragments
         .broadcast(fragment.template, fragment.context(query))
-        .fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+        .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
     }
     val stage = query.nextStage()
     val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
     val outcomes = ResultJob.run(sparkContext, rdd, 0 until rdd.getNumPartitions)
-    val accepted = query.driver.client.acceptCommits(
+    val accepted = query.client.acceptCommits(
       AcceptCommits.newBuilder
         .setSession(query.session)
         .setStage(stage)
@@ -132,7 +133,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
         cancelBroadcastJob(Some("The corresponding broadcast query has failed."))
         throw QueryExecutionErrors.executeBroadcastTimeoutError(timeout, Some(e))
     }
-    written.getOrElse(throw CofferQuery.refusal(Seq("a broadcast that was cancelled")))
+    written.getOrElse(throw CofferException.refusal(Seq("a broadcast that was cancelled")))
   }
 
   /** From sealed commits alone; AQE drops joins with what is said to be empty. */

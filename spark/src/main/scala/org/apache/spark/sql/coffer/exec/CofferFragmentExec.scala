@@ -5,9 +5,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GetStructField, Literal, SortOrder}
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery, Hiding}
-import org.apache.spark.sql.coffer.plan.Context
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.NodeMetrics
+import org.apache.spark.sql.coffer.translate.{Context, Templated}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -23,7 +23,8 @@ case class CofferFragmentExec(
     leaves: Seq[SparkPlan],
     inputs: Seq[SparkPlan],
     subqueryExpressions: Seq[Expression])
-    extends SparkPlan {
+    extends SparkPlan
+    with Templated {
 
   override def nodeName: String = "CofferFragment"
   override def output: Seq[Attribute] = template.output
@@ -81,7 +82,7 @@ case class CofferFragmentExec(
   private[exec] def count(counted: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] =
     operatorMetrics.count(counted, nodes, ran)
 
-  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known, Hiding.of(conf))
+  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known, Hiding.of(conf).message)
 
   def layout: Vector[Part] = resolver.layout(template)
 
@@ -95,7 +96,7 @@ case class CofferFragmentExec(
   def source(leaf: SparkPlan): Source = current(leaf) match {
     case ShuffleRead(exchange, _) => new ShuffleSource(exchange)
     case BroadcastRead(exchange) => new BroadcastSource(exchange.sealedBroadcast())
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
   }
 
   def subquery(of: ScalarSubquery): ScalarSubquery = subqueryExpressions.collectFirst {

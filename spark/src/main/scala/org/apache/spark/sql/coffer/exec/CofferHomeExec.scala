@@ -4,11 +4,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.{Context, Fragments, HomeFragment, Leaf, LeafResolver}
+import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.wire.{RunAtHome, TableScan}
-import org.apache.spark.sql.coffer.sites.{ClientBytes, HomeBounds, HomeExec, HomeTableExec}
-import org.apache.spark.sql.coffer.wire.OpenedResult
+import org.apache.spark.sql.coffer.translate.{Context, Fragments, HomeFragment, Leaf, LeafResolver}
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -17,7 +15,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * The part of a query that only the trusted site can do, as one fragment of one partition in the client engine, over the rows that each
  * [[HomeExec]] of its plan brings home and the tables that each [[HomeTableExec]] reads there.
  */
-case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
+case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows of the result"),
@@ -47,14 +45,14 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode {
       s.leaf.plan match {
         case t: HomeTableExec =>
           request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.home.table.info.getHandle))
-        case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is not read at home"))
+        case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at home"))
       }
     }
     home.homes.map(_.plan).zipWithIndex.foreach {
       case (home: HomeExec, id) => request.addInputs(RunAtHome.HomeInput.newBuilder.setInputId(id).setKept(home.fetch()))
-      case (other, _) => throw CofferQuery.refusal(Seq(s"${other.nodeName} does not come home"))
+      case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come home"))
     }
-    query.driver.client.runAtHome(request.build())
+    query.client.runAtHome(request.build())
   }
 
   private def rows(): Array[InternalRow] = {
@@ -114,7 +112,7 @@ object CofferHomeExec {
     val template = last.transform { case p => p.transformExpressions { case e => context.known(e) } }
     Fragments.home(template, Context(HomeLeaves, query.subqueryId, hiding = context.hiding)) match {
       case Right(translated) => translated
-      case Left(unsupported) => throw CofferQuery.refusal(Seq(unsupported.message))
+      case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
     }
   }
 }

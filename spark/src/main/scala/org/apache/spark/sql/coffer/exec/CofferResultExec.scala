@@ -7,12 +7,10 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.ResultPlan
+import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
 import org.apache.spark.sql.coffer.proto.wire.{OpenResult, ResultKept, TaskResult}
-import org.apache.spark.sql.coffer.task.SealedRDD
-import org.apache.spark.sql.coffer.wire.OpenedResult
+import org.apache.spark.sql.coffer.translate.ResultPlan
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.StructType
@@ -21,7 +19,7 @@ import org.apache.spark.sql.types.StructType
  * The stage whose rows go home. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
  * to do (merging sorted streams, a last limit). It has rows only for the driver: there is no RDD of them.
  */
-case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage {
+case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows opened at the driver"),
@@ -37,7 +35,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
 
   private def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
 
   /** The stage, sealed for one run. Each run is an execution of its own. */
@@ -46,7 +44,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     fragment.ready()
     private val template = RootSort.restore(fragment.template)
     val plan: ResultPlan = sealing {
-      ResultPlan.of(template, fragment.context(query)).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+      ResultPlan.of(template, fragment.context(query)).fold(u => throw CofferException.refusal(Seq(u.message)), identity)
     }
     private val stage = query.nextStage()
     private val execution = query.nextExecution()
@@ -59,11 +57,11 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
 
     /** Runs some of the partitions and opens what they bring. */
     def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult =
-      query.driver.client.openResult(brought(which, finish).build())
+      query.client.openResult(brought(which, finish).build())
 
     /** Runs all of it; the rows stay with the client engine, if they are not more than `most` bytes. */
     def keep(most: Long): ResultKept =
-      query.driver.client.keepResult(brought(0 until partitions, plan.finish).setKeepBytes(most).build())
+      query.client.keepResult(brought(0 until partitions, plan.finish).setKeepBytes(most).build())
 
     private def brought(which: Seq[Int], finish: Option[Fragment]): OpenResult.Builder = {
       val before = System.nanoTime()
@@ -113,7 +111,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   /** The rows stay with the client engine, for the part of the query that runs there. */
   def keep(most: Long): ResultKept = {
     val run = new Run(None)
-    if (run.plan.tail.isDefined) throw CofferQuery.refusal(Seq("the last rows of a part of the query are counted at home"))
+    if (run.plan.tail.isDefined) throw CofferException.refusal(Seq("the last rows of a part of the query are counted at home"))
     val kept = run.keep(most)
     metrics("numOutputRows").add(kept.getRows)
     post()

@@ -9,9 +9,8 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.OpenError
-import org.apache.spark.sql.coffer.task.CofferTaskException
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 
@@ -19,7 +18,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
  * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever thread runs, the query's session is
  * found. It hands rows to the driver only; every way that would make an RDD of rows is refused before a task starts.
  */
-case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode {
+case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode with SealedNode {
   override def nodeName: String = "CofferRoot"
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -96,7 +95,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
       "the executor's log has the engine's messages",
       cause)
     else {
-      val detail = query.driver.client.openError(
+      val detail = query.client.openError(
         OpenError.newBuilder
           .setSession(CofferQuery.current(sparkContext).getOrElse(query).session)
           .setStage(failure.stage)

@@ -13,10 +13,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery, Hiding}
-import org.apache.spark.sql.coffer.plan.{Fragments, TranslatedFragment}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted, PickBounds, TaskResult}
-import org.apache.spark.sql.coffer.task._
+import org.apache.spark.sql.coffer.translate.{Fragments, Result, TranslatedFragment}
 import org.apache.spark.sql.execution.{ShufflePartitionSpec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ShuffleExchangeLike, ShuffleOrigin}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
@@ -47,7 +46,7 @@ final class SealedShuffle(
             s"map $partition of sealed stage $stage came without its commit record",
             "run the query again; if it persists, an executor tampers with task results"))
       }
-      val accepted = query.driver.client.acceptCommits(
+      val accepted = query.client.acceptCommits(
         AcceptCommits.newBuilder
           .setSession(query.session)
           .setStage(stage)
@@ -88,7 +87,8 @@ final class SealedShuffle(
  */
 case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: SparkPlan)
     extends ShuffleExchangeLike
-    with CountedStage {
+    with CountedStage
+    with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
@@ -104,7 +104,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
 
   private def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
 
   @transient lazy val sealedShuffle: SealedShuffle = {
@@ -163,12 +163,12 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
           .setStream(ByteString.copyFrom(o.stream))
           .setCommit(ByteString.copyFrom(o.commit)))
     }
-    query.driver.client.pickBounds(request.build())
+    query.client.pickBounds(request.build())
     (fragments.shuffle, Seq(boundsId))
   }
 
-  private def supported[T](result: org.apache.spark.sql.coffer.plan.Result[T]): T =
-    result.fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+  private def supported[T](result: Result[T]): T =
+    result.fold(u => throw CofferException.refusal(Seq(u.message)), identity)
 
   @transient override protected lazy val mapOutputStatisticsFuture: Future[MapOutputStatistics] = {
     val shuffle = sealedShuffle

@@ -4,9 +4,9 @@ import java.util.Locale
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.config.EXECUTOR_CORES
-import org.apache.spark.sql.coffer.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.plan.{Nodes, TranslatedFragment}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, Node}
+import org.apache.spark.sql.coffer.translate.{Nodes, TranslatedFragment}
 
 /**
  * Hash joins cannot spill. Once the sizes of a stage's inputs are known, from sealed commits, those whose build side would not fit an engine's

@@ -2,10 +2,9 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.{CofferNestedLoopJoinExec, HomeLeaf, HomeTableLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
-import org.apache.spark.sql.coffer.sites.{HomeExec, HomeTableExec}
-import org.apache.spark.sql.coffer.source.CofferScan
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.split.CofferScan
+import org.apache.spark.sql.coffer.translate.{CofferNestedLoopJoinExec, HomeLeaf, HomeTableLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
@@ -111,7 +110,8 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
   /** As Spark numbers a product's partitions: each of the left side with all of the right, in order. */
   private def grid(product: CartesianProductExec): Vector[Part] = {
     def placed(side: SparkPlan): Vector[Part] = {
-      if (withValues(side)) throw CofferQuery.refusal(Seq("CartesianProduct: rows that come with the query are not paired with partitions"))
+      if (withValues(side))
+        throw CofferException.refusal(Seq("CartesianProduct: rows that come with the query are not paired with partitions"))
       val parts = layout(side)
       // A product below brings the positions of its own sides.
       if (Cartesian.below(side).isDefined) parts
@@ -132,7 +132,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
         case c: CartesianProductExec =>
           Vector(new Cartesian(Cartesian.sides(c).map { s =>
             if (products(s).nonEmpty)
-              throw CofferQuery.refusal(Seq("CartesianProduct: a union of products below a product is not supported"))
+              throw CofferException.refusal(Seq("CartesianProduct: a union of products below a product is not supported"))
             new CartesianSide(new Ref(s), layout(s).size, inputs(s).toSet)
           }))
         case p => p.children.toVector.flatMap(products)

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.SparkContext
-import org.apache.spark.sql.coffer.plan.Operators
 import org.apache.spark.sql.coffer.proto.wire.NodeMetrics
+import org.apache.spark.sql.coffer.translate.Operators
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec

@@ -4,8 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.nio.channels.Channels
 
 import org.apache.spark.{SparkContext, TaskContext}
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.task.{SealedRDD, TaskRun}
+import org.apache.spark.sql.coffer.common.CofferException
 
 /** What a task of a result or sample stage brings home: one sealed stream and its sealed records. */
 final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte]) {
@@ -20,7 +19,7 @@ object ResultJob {
 
   def run(sc: SparkContext, rdd: SealedRDD, partitions: Seq[Int]): Seq[TaskOutcome] = NeutralJob.run(sc) {
     // As what they are said to be only after a look: Spark would take any object for one.
-    sc.runJob[TaskRun, Any](rdd, CollectStream, partitions).toSeq.map(checked)
+    sc.runJob[SealedTask, Any](rdd, CollectStream, partitions).toSeq.map(checked)
   }
 
   private[exec] def checked(result: Any): TaskOutcome = result match {
@@ -32,8 +31,8 @@ object ResultJob {
   }
 
   /** An object, not a closure: it can capture nothing. */
-  private object CollectStream extends ((TaskContext, Iterator[TaskRun]) => TaskOutcome) with Serializable {
-    override def apply(context: TaskContext, runs: Iterator[TaskRun]): TaskOutcome = {
+  private object CollectStream extends ((TaskContext, Iterator[SealedTask]) => TaskOutcome) with Serializable {
+    override def apply(context: TaskContext, runs: Iterator[SealedTask]): TaskOutcome = {
       val run = runs.next()
       val stream = new ByteArrayOutputStream()
       val channel = Channels.newChannel(stream)

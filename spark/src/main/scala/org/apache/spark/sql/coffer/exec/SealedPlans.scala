@@ -1,15 +1,15 @@
 package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.sites.{Home, HomeExec, HomeTable, HomeTableExec}
-import org.apache.spark.sql.coffer.source.CofferTable
-import org.apache.spark.sql.coffer.write.{CofferWriteStageExec, SealedInsert, SealedWrite, SealedWriteExec}
+import org.apache.spark.sql.coffer.split.{CofferTable, Home, HomeTable}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation, V2CommandExec}
+
+/** A node by which a physical plan is known to be a sealed one. */
+trait SealedNode extends SparkPlan
 
 /** Whether a plan has to do with sealed tables: then all of it, its subqueries included, runs sealed or not at all. */
 object SealedPlans {
@@ -25,8 +25,7 @@ object SealedPlans {
   private def leaf(node: SparkPlan): Boolean = node match {
     case SealedScan(_, _) => true
     case b: BatchScanExec => b.table.isInstanceOf[CofferTable]
-    case _: CofferShuffleExchangeExec | _: CofferBroadcastExchangeExec | _: CofferResultExec | _: CofferRootExec => true
-    case _: SealedWriteExec | _: CofferWriteStageExec | _: HomeExec | _: HomeTableExec | _: CofferHomeExec => true
+    case _: SealedNode => true
     case a: AdaptiveSparkPlanExec => mentions(a.inputPlan) || mentions(a.context.qe.analyzed)
     case q: QueryStageExec => mentions(q.plan)
     case m: InMemoryTableScanExec => mentions(m.relation.cachedPlan)

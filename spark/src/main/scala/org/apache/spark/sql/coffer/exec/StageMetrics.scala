@@ -10,9 +10,8 @@ import com.google.protobuf.{ByteString, InvalidProtocolBufferException}
 
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.plan.TranslatedFragment
 import org.apache.spark.sql.coffer.proto.wire.{Counters, NodeMetrics, OpenMetrics}
+import org.apache.spark.sql.coffer.translate.TranslatedFragment
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
@@ -126,6 +125,6 @@ object StageMetrics extends Logging {
         OpenMetrics.TaskMetricsBlob.newBuilder.setPartition(t.partition).setSealed(ByteString.copyFrom(t.metrics)))
     }
     if (request.getTasksCount == 0) Nil
-    else query.driver.client.openMetrics(request.build()).getNodesList.asScala.toSeq
+    else query.client.openMetrics(request.build()).getNodesList.asScala.toSeq
   }
 }

@@ -8,11 +8,10 @@ import scala.jdk.CollectionConverters._
 import com.google.common.hash.Hashing
 
 import org.apache.spark.{ShuffleDependency, SparkContext}
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.plan.{BoundInput, TranslatedFragment}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.proto.wire._
-import org.apache.spark.sql.coffer.task.{Rectangle, SealedPartition, SealedRDD, SealedWork}
+import org.apache.spark.sql.coffer.translate.{BoundInput, TranslatedFragment}
 
 /** Seals a stage in one message to the client engine, and makes the RDD of its tasks. */
 object StageSealer {
@@ -50,7 +49,7 @@ object StageSealer {
     sides.describe(request)
     parts.foreach(p => request.addTasks(task(translated, p, sources, sides)))
     translated.scans.foreach { s =>
-      val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferQuery.refusal(Seq("a scan of no table")))
+      val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferException.refusal(Seq("a scan of no table")))
       request.addScans(
         TableScan.newBuilder
           .setScanId(s.id)
@@ -73,7 +72,7 @@ object StageSealer {
     }
     query.unverified.foreach(scan => request.addUnverified(scan))
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
-    val answer = query.driver.client.sealStage(request.build())
+    val answer = query.client.sealStage(request.build())
     if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
       "COFFER_CLIENT_PROTOCOL",
       s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.coffer.exec
 
-import org.apache.spark.sql.coffer.sites.HomeExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 

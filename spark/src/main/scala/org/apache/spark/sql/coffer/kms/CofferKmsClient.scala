@@ -6,8 +6,8 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.parquet.crypto.KeyAccessDeniedException
 import org.apache.parquet.crypto.keytools.KmsClient
 import org.apache.spark.SparkEnv
-import org.apache.spark.sql.coffer.{CofferException, CofferPlugin}
-import org.apache.spark.sql.coffer.wire.EngineProcess
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.transport.EngineProcess
 
 /**
  * Coffer's masters for parquet-java's own encryption (`PropertiesDrivenCryptoFactory`), in Spark ''without'' the plugin:
@@ -28,7 +28,7 @@ class CofferKmsClient extends KmsClient {
   private var program: KmsProgram = _
 
   override def initialize(conf: Configuration, instanceId: String, instanceUrl: String, token: String): Unit = {
-    if (Option(SparkEnv.get).exists(_.conf.get("spark.plugins", "").contains(classOf[CofferPlugin].getName))) {
+    if (Option(SparkEnv.get).exists(_.conf.get("spark.plugins", "").contains(CofferConf.PLUGIN))) {
       throw new KeyAccessDeniedException(
         "beside Coffer's plugin no key of a file comes into a JVM\n" +
           "hint: coffer adopt makes a table of such files, which the session then reads")

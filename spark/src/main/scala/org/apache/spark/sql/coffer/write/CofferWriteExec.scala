@@ -5,9 +5,8 @@ import scala.util.control.NonFatal
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.exec.CofferRootExec
+import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferException}
+import org.apache.spark.sql.coffer.exec.{CofferRootExec, WriteTarget}
 import org.apache.spark.sql.coffer.proto.wire.{AbortWrite, WriteBegun, WritePublished}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
@@ -30,12 +29,13 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
   override protected def run(): Seq[InternalRow] = {
     val root = child match {
       case r: CofferRootExec => r
-      case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed query; set spark.sql.extensions to CofferExtensions"))
+      case other =>
+        throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query; set spark.sql.extensions to CofferExtensions"))
     }
-    val published = SealedPublication(CofferDriver.get, target) { begun =>
+    val published = SealedPublication(Client.get, target) { begun =>
       root.through {
         case stage: CofferWriteStageExec => stage.write(begun)
-        case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} does not write"))
+        case other => throw CofferException.refusal(Seq(s"${other.nodeName} does not write"))
       }
     }
     metrics("numOutputRows").add(published.getRows)
@@ -50,14 +50,14 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
 /** From BEGIN_WRITE to its end, whichever. */
 object SealedPublication extends Logging {
 
-  def apply(driver: CofferDriver, target: WriteTarget)(publish: WriteBegun => WritePublished): WritePublished = {
-    val begun = driver.client.beginWrite(target.begin)
+  def apply(client: ClientEngine, target: WriteTarget)(publish: WriteBegun => WritePublished): WritePublished = {
+    val begun = client.beginWrite(target.begin)
     val published =
       try publish(begun)
       catch {
         case e: Throwable =>
           // Where publishing itself was refused the write is over already.
-          try driver.client.abortWrite(AbortWrite.newBuilder.setWrite(begun.getWrite).build())
+          try client.abortWrite(AbortWrite.newBuilder.setWrite(begun.getWrite).build())
           catch { case NonFatal(a) => logDebug("a write was not given up; coffer verify --clean removes what it left", a) }
           throw e
       }

@@ -6,15 +6,15 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.coffer.CofferQuery
-import org.apache.spark.sql.coffer.exec._
-import org.apache.spark.sql.coffer.plan.Fragments
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, CofferQuery, CountedStage, ResultJob, SealedNode, SealedWriteExec, StageSealer}
 import org.apache.spark.sql.coffer.proto.wire.{PublishWrite, WriteBegun, WritePublished}
+import org.apache.spark.sql.coffer.translate.Fragments
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /** The stage whose rows become files. Only its tasks' sealed commit records come to the driver. */
-final case class CofferWriteStageExec(child: SparkPlan) extends UnaryExecNode with CountedStage {
+final case class CofferWriteStageExec(child: SparkPlan) extends UnaryExecNode with CountedStage with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] =
     Map("runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the write's tasks")) ++ stageCounters
@@ -27,7 +27,7 @@ final case class CofferWriteStageExec(child: SparkPlan) extends UnaryExecNode wi
 
   private def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
-    case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
 
   def write(begun: WriteBegun): WritePublished = {
@@ -35,12 +35,13 @@ final case class CofferWriteStageExec(child: SparkPlan) extends UnaryExecNode wi
     fragment.ready()
     val root = fragment.template match {
       case w: SealedWriteExec => w
-      case other => throw CofferQuery.refusal(Seq(s"${other.nodeName} does not write"))
+      case other => throw CofferException.refusal(Seq(s"${other.nodeName} does not write"))
     }
     val stage = query.nextStage()
     val execution = query.nextExecution()
     val translated = sealing {
-      Fragments.write(root.child, root.partitions, fragment.context(query)).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+      Fragments.write(root.child, root.partitions, fragment.context(query)).fold(
+        u => throw CofferException.refusal(Seq(u.message)), identity)
     }
     val rdd = sealing {
       StageSealer.seal(query, stage, execution, translated, translated.fragment, fragment, Nil, begun.getWrite)
@@ -55,7 +56,7 @@ final case class CofferWriteStageExec(child: SparkPlan) extends UnaryExecNode wi
       .setExecution(execution)
       .setStage(stage)
     outcomes.sortBy(_.partition).foreach(o => request.addCommits(ByteString.copyFrom(o.commit)))
-    query.driver.client.publishWrite(request.build())
+    query.client.publishWrite(request.build())
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

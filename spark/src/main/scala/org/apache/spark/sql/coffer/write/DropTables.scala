@@ -8,10 +8,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.rules.NamedTables
-import org.apache.spark.sql.coffer.source.{CofferTable, Locations, SealedFormat}
+import org.apache.spark.sql.coffer.common.{Client, CofferException}
+import org.apache.spark.sql.coffer.split.{CofferTable, Locations, NamedTables, SealedFormat}
 import org.apache.spark.sql.connector.catalog.CatalogManager.SESSION_CATALOG_NAME
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
@@ -30,7 +28,7 @@ private[write] final class Dropped(entry: CatalogTable, catalog: SessionCatalog)
 
   private def tell(check: Boolean): Unit = folder.foreach { at =>
     val name = NamedTables.name(entry.identifier.database, entry.identifier.table)
-    CofferDriver.get.client.dropTable(opened.fold(at)(_.info.getPath), opened.fold("")(_.info.getTableId), name, check)
+    Client.get.dropTable(opened.fold(at)(_.info.getPath), opened.fold("")(_.info.getTableId), name, check)
   }
 
   /** Whether it may be dropped; nothing is touched. */

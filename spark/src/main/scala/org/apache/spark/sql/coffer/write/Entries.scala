@@ -7,8 +7,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType, CatalogUtils, SessionCatalog}
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec
-import org.apache.spark.sql.coffer.CofferException
-import org.apache.spark.sql.coffer.source.{Locations, SealedFormat}
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.split.{Locations, SealedFormat}
 import org.apache.spark.sql.types.StructType
 
 /** A catalog's entry of a sealed table: a name for a folder, and nothing else. */

@@ -7,12 +7,12 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, TableSpec}
 import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, ResolveDefaultColumns}
-import org.apache.spark.sql.coffer.{CofferException, CofferQuery}
-import org.apache.spark.sql.coffer.driver.CofferDriver
-import org.apache.spark.sql.coffer.plan.Types
+import org.apache.spark.sql.coffer.common.{Client, CofferException}
+import org.apache.spark.sql.coffer.exec.{SealedInsert, WriteTarget}
 import org.apache.spark.sql.coffer.proto.wire.{BeginWrite, PublishWrite}
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.{Locations, SealedFormat}
+import org.apache.spark.sql.coffer.split.{Locations, SealedFormat}
+import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.errors.QueryCompilationErrors
@@ -95,7 +95,7 @@ object NewTables {
         case i => i
       }
     }
-    val columns = Types.declared(schema).fold(u => throw CofferQuery.refusal(Seq(u.message)), identity)
+    val columns = Types.declared(schema).fold(u => throw CofferException.refusal(Seq(u.message)), identity)
     val begin = BeginWrite.newBuilder
       .setMode(mode)
       .setPath(path)
@@ -114,7 +114,7 @@ object NewTables {
   }
 
   def withoutRows(target: WriteTarget): Unit = {
-    val driver = CofferDriver.get
-    SealedPublication(driver, target)(begun => driver.client.publishWrite(PublishWrite.newBuilder.setWrite(begun.getWrite).build()))
+    val client = Client.get
+    SealedPublication(client, target)(begun => client.publishWrite(PublishWrite.newBuilder.setWrite(begun.getWrite).build()))
   }
 }

@@ -7,9 +7,10 @@ import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.SealedInsert
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.{CofferTable, Locations}
+import org.apache.spark.sql.coffer.split.{CofferTable, Locations}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation

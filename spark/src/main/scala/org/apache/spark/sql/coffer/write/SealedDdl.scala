@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, ResolvedNames
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.coffer.source.{CofferTable, SealedFormat}
+import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.execution.SparkPlan

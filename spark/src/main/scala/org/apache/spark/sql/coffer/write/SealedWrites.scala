@@ -4,10 +4,11 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EqualNullSafe
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.{SealedInsert, WriteTarget}
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.split.CofferTable
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BooleanType

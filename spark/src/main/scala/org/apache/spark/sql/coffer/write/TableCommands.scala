@@ -7,10 +7,11 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTableType
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.WriteTarget
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.source.{CofferTable, Locations, SealedFormat}
+import org.apache.spark.sql.coffer.split.{CofferTable, Locations, SealedFormat}
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableCatalog}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.command.AnalyzeTableCommand

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.write
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Ascending, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.coffer.exec.{SealedInsert, SealedWrite, SealedWriteExec}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /** Plans what writes, makes and drops sealed tables. */

@@ -7,11 +7,11 @@ import java.util.{Base64, Properties}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.{SparkContext, SparkException}
-import org.apache.spark.sql.coffer.{Answer, Ask, CofferException}
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
-import org.apache.spark.sql.coffer.source.CofferScan
-import org.apache.spark.sql.coffer.source.CofferScan.Slice
-import org.apache.spark.sql.coffer.task.{Commits, CofferTaskException, MapCommit}
+import org.apache.spark.sql.coffer.split.CofferScan
+import org.apache.spark.sql.coffer.split.CofferScan.Slice
+import org.apache.spark.sql.coffer.transport.{Answer, Ask}
 import org.apache.spark.util.AccumulatorV2
 
 /** An accumulator as it comes from an executor that puts into it what it likes. */

@@ -8,7 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.rdd.DeterministicLevel
 import org.apache.spark.sql.{DataFrame, Row}
-import org.apache.spark.sql.coffer.{CofferException, PythonBridge}
+import org.apache.spark.sql.coffer.PythonBridge
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Partitioning}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper

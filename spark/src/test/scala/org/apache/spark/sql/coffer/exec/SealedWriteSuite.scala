@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.AnalysisException
-import org.apache.spark.sql.coffer.CofferException
+import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node, Sink}
 import org.apache.spark.sql.coffer.proto.wire.{BeginWrite, SealStage}

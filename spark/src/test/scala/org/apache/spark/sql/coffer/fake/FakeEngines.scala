@@ -10,14 +10,14 @@ import scala.jdk.CollectionConverters._
 
 import com.google.protobuf.ByteString
 
-import org.apache.spark.sql.coffer.exec.ArrowRows
-import org.apache.spark.sql.coffer.proto.plan.{Fragment, Literal => ProtoLiteral, Node, Partitioning, Schema, Sink}
-import org.apache.spark.sql.coffer.proto.wire._
-import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => C, TaskMessage => M}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Literal}
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
-import org.apache.spark.sql.coffer.source.CofferTable
+import org.apache.spark.sql.coffer.exec.ArrowRows
+import org.apache.spark.sql.coffer.proto.plan.{Fragment, Literal => ProtoLiteral, Node, Partitioning, Schema, Sink}
+import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => C, TaskMessage => M}
+import org.apache.spark.sql.coffer.proto.wire._
+import org.apache.spark.sql.coffer.split.CofferTable
 import org.apache.spark.sql.internal.SQLConf
 
 /**

@@ -8,8 +8,7 @@ import scala.util.Random
 import gadget.Gadget
 
 import org.apache.spark.InternalAccumulator
-import org.apache.spark.sql.coffer.exec.TaskOutcome
-import org.apache.spark.sql.coffer.task.MapCommit
+import org.apache.spark.sql.coffer.exec.{MapCommit, TaskOutcome}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata, AccumulatorV2, DoubleAccumulator, LongAccumulator}
 

@@ -6,8 +6,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.DirectTaskResult
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.coffer.exec.TaskOutcome
-import org.apache.spark.sql.coffer.task.{Commits, MapCommit}
+import org.apache.spark.sql.coffer.exec.{Commits, MapCommit, TaskOutcome}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.{AccumulatorContext, AccumulatorV2}
 import org.apache.spark.util.io.ChunkedByteBuffer

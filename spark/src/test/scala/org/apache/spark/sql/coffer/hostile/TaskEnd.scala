@@ -5,8 +5,7 @@ import scala.util.{Random, Try}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.{DirectTaskResult, MapStatus}
-import org.apache.spark.sql.coffer.exec.TaskOutcome
-import org.apache.spark.sql.coffer.task.{Commits, MapCommit}
+import org.apache.spark.sql.coffer.exec.{Commits, MapCommit, TaskOutcome}
 import org.apache.spark.util.AccumulatorV2
 import org.apache.spark.util.io.ChunkedByteBuffer
 

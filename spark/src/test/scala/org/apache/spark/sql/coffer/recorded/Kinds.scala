@@ -38,7 +38,7 @@ object Kinds {
     try {
       job
       "did not fail"
-    } catch { case e: SparkException => e.getMessage }
+    } catch { case e @ (_: SparkException | _: SparkArithmeticException) => e.getMessage }
 
   def results(sc: SparkContext): Unit = {
     within("executors", 60)(executors(sc).size >= 3)

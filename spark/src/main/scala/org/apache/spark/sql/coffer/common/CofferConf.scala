@@ -1,0 +1,74 @@
+package org.apache.spark.sql.coffer.common
+
+import org.apache.spark.SparkConf
+
+/** The plugin's settings. None of them is a secret: SparkConf travels to every executor. */
+object CofferConf {
+
+  /** Classes that users name in Spark's settings. */
+  val PLUGIN = "org.apache.spark.sql.coffer.CofferPlugin"
+  val EXTENSIONS = "org.apache.spark.sql.coffer.CofferExtensions"
+  val FILTER_FACTORY = "org.apache.spark.sql.coffer.driver.SerialFilterFactory"
+
+  val HOME = "spark.coffer.home"
+  val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
+  val CLIENT_PATH = "spark.coffer.client.path"
+
+  /** The socket of a key service: this account then needs no home and no passphrase. */
+  val CLIENT_SOCKET = "spark.coffer.client.socket"
+
+  /** The policy's user that the owner lowers itself to. */
+  val USER = "spark.coffer.user"
+
+  /** Of a session. `error` (default): a query of a column that the user may not read fails. `null`: it reads NULL. */
+  val DENIED_COLUMNS = "spark.coffer.deniedColumns"
+  val ENGINE_PATH = "spark.coffer.engine.path"
+  val ENGINE_ADDRESS = "spark.coffer.engine.address"
+  val ENGINE_MEMORY = "spark.coffer.engine.memory"
+  val ENGINE_EVIDENCE = "spark.coffer.engine.evidence"
+  val EVENT_LOG_TRUSTED = "spark.coffer.eventLog.trustedDir"
+  val ALLOW_CLASSES = "spark.coffer.driver.allowClasses"
+
+  /** The names that the user adds to the deserialisation allow-list. */
+  def allowedClasses(conf: SparkConf): Set[String] =
+    conf.get(ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSet
+
+  /** What the user adds to the names in pickles that the driver's Python opens: exact names. Read by the Python package. */
+  val ALLOW_PICKLES = "spark.coffer.driver.allowPickles"
+  val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
+
+  /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */
+  val ENCLAVE = "spark.coffer.enclave"
+
+  def hostEngines(conf: SparkConf): Boolean = conf.get(ENCLAVE, "required") match {
+    case "required" => false
+    case "none" => true
+    case other => throw new CofferException("COFFER_CONF", s"$ENCLAVE is $other", "set it to required or none")
+  }
+
+  /** Of a session: what is kept from the host at a cost. */
+  val PAD = "spark.coffer.pad"
+  val PAD_BYTES = "spark.coffer.pad.bytes"
+  val PRUNE = "spark.coffer.prune"
+
+  /** What the driver's plugin hands to its executors' plugin at start. */
+  val APPLICATION = "application"
+  val OWNER_KEY = "ownerKey"
+  val ENGINE_VERSION = "engineVersion"
+
+  /** After so long an engine's evidence is not relied on any more; 0: nobody says. */
+  val RENEW_SECONDS = "renewSeconds"
+
+  val PROTOCOL = 1
+
+  val DEFAULT_ENGINE_MEMORY = "2GiB"
+  val DEFAULT_SCAN_TARGET_BYTES: Long = 64L << 20
+
+  def isLocal(conf: SparkConf): Boolean = {
+    val master = conf.get("spark.master", "")
+    master == "local" || master.startsWith("local[")
+  }
+
+  /** Executors in processes of their own on this machine, for tests: they inherit the driver's environment. */
+  def isLocalCluster(conf: SparkConf): Boolean = conf.get("spark.master", "").startsWith("local-cluster[")
+}

@@ -1,0 +1,74 @@
+package org.apache.spark.sql.coffer.exec
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.split.Opening
+import org.apache.spark.sql.coffer.translate.HomeLeaf
+import org.apache.spark.sql.execution.{EmptyRelationExec, LeafExecNode, LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
+
+/** `root` is a sealed query of its own, planned and adapted by Spark as any other. */
+case class HomeExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode with SealedNode {
+  override def nodeName: String = "CofferHome"
+  override def output: Seq[Attribute] = openings.map(_.output)
+  override def outputPartitioning: Partitioning = SinglePartition
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(root)
+  override protected def stringArgs: Iterator[Any] = Iterator(openings.map(_.text).mkString("[", ", ", "]"))
+  override protected def doCanonicalize(): SparkPlan = this
+
+  def leaf: HomeLeaf = HomeLeaf(this, root.output, openings.map(_.plain))
+
+  /** Runs the part below; its rows stay with the client engine, under the number that is returned, or 0 for none. */
+  def fetch(): Int = root match {
+    case r: CofferRootExec =>
+      r.through {
+        case result: CofferResultExec => result.keep(ClientBytes.of(conf)).getKept
+        case HomeExec.NoRows() => 0
+        case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be taken home"))
+      }
+    case HomeExec.NoRows() => 0
+    case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query"))
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+object HomeExec {
+
+  /** What the optimizer proved empty, which then is no sealed query any more. */
+  private object NoRows {
+    def unapply(plan: SparkPlan): Boolean = plan match {
+      case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().isEmpty
+      case _ => false
+    }
+  }
+
+  /** Whether a plan runs at home: it has rows that come there, or tables that are read there. */
+  def in(plan: SparkPlan): Boolean = plan.exists {
+    case _: HomeExec | _: HomeTableExec => true
+    case _ => false
+  }
+}
+
+/** `spark.coffer.client.maxBytes`: how much one part of a query may bring home, unpacked. */
+private[coffer] object ClientBytes {
+  val KEY = "spark.coffer.client.maxBytes"
+  private val DEFAULT = "1g"
+
+  def of(conf: SQLConf): Long = {
+    val text = conf.getConfString(KEY, DEFAULT)
+    try {
+      val bytes = JavaUtils.byteStringAsBytes(text)
+      require(bytes > 0)
+      bytes
+    } catch {
+      case _: IllegalArgumentException =>
+        throw new CofferException("COFFER_CONF", s"$KEY is no size: $text", "write it like 512m or 4g")
+    }
+  }
+}

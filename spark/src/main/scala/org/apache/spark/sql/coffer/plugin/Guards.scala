@@ -1,0 +1,79 @@
+package org.apache.spark.sql.coffer.plugin
+
+import java.net.URI
+import java.nio.file.{Path, Paths}
+import java.util.Locale
+
+import org.apache.spark.SparkConf
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.transport.EngineProcess
+
+/** What a configuration must not say, checked once before anything is started. Each refusal is one reason with its way out. */
+object Guards {
+
+  def check(conf: SparkConf, passphrase: Option[String] = sys.env.get(EngineProcess.PASSPHRASE_VARIABLE)): Unit = {
+    noSecrets(conf, passphrase)
+    javaSerializer(conf)
+    eventLog(conf)
+    shuffle(conf)
+  }
+
+  private val secretLike = "(?i).*(passphrase|password|passwd|secret|token|credential|private).*".r
+
+  /** SparkConf is shipped whole to every executor, shown in the UI and written to event logs. */
+  private def noSecrets(conf: SparkConf, passphrase: Option[String]): Unit = {
+    conf.getAll.foreach { case (key, value) =>
+      val lower = key.toLowerCase(Locale.ROOT)
+      val ours = lower.startsWith("spark.coffer.") || lower.contains("coffer_")
+      if (ours && key != CofferConf.PASSPHRASE_FILE && secretLike.matches(key)) throw inConf(key)
+      if (passphrase.exists(p => p.nonEmpty && value.contains(p))) throw inConf(key)
+    }
+  }
+
+  private def inConf(key: String) = new CofferException(
+    "COFFER_SECRET_IN_CONF",
+    s"$key holds a secret, and Spark hands its configuration to every executor",
+    s"remove it; put the passphrase into the driver's environment (COFFER_PASSPHRASE) or into a file named by " +
+      CofferConf.PASSPHRASE_FILE)
+
+  /** Kryo makes objects of classes that a peer names, past the filter of JEP 290. */
+  private def javaSerializer(conf: SparkConf): Unit = {
+    val serializer = conf.get("spark.serializer", JAVA_SERIALIZER)
+    if (serializer != JAVA_SERIALIZER) throw new CofferException(
+      "COFFER_SERIALIZER",
+      s"spark.serializer is $serializer: what executors send would not pass the driver's deserialisation allow-list",
+      "leave spark.serializer at its default")
+  }
+  private val JAVA_SERIALIZER = "org.apache.spark.serializer.JavaSerializer"
+
+  /** Event logs hold SQL text, plans and results' names. */
+  private def eventLog(conf: SparkConf): Unit = if (conf.getBoolean("spark.eventLog.enabled", defaultValue = false)) {
+    val dir = conf.get("spark.eventLog.dir", "/tmp/spark-events")
+    val trusted = conf.getOption(CofferConf.EVENT_LOG_TRUSTED).flatMap(localPath)
+    val inside = for (t <- trusted; d <- localPath(dir)) yield d.startsWith(t)
+    if (!inside.contains(true)) throw new CofferException(
+      "COFFER_EVENT_LOG",
+      s"spark.eventLog.enabled is true, and event logs hold queries in clear; $dir is not in a folder known as trusted",
+      s"set ${CofferConf.EVENT_LOG_TRUSTED} to a local folder of the trusted site that holds spark.eventLog.dir, " +
+        "or turn event logs off")
+  }
+
+  private def localPath(text: String): Option[Path] = {
+    val uri = if (text.contains(":")) scala.util.Try(URI.create(text)).toOption else None
+    uri match {
+      case Some(u) if u.getScheme == "file" => Some(Paths.get(u.getPath).toAbsolutePath.normalize)
+      case Some(_) => None
+      case None => Some(Paths.get(text).toAbsolutePath.normalize)
+    }
+  }
+
+  /** Both change what a map output's id means; sealed commit records are matched by it. */
+  private def shuffle(conf: SparkConf): Unit = {
+    Seq("spark.shuffle.useOldFetchProtocol", "spark.shuffle.push.enabled").foreach { key =>
+      if (conf.getBoolean(key, defaultValue = false)) throw new CofferException(
+        "COFFER_SHUFFLE_CONF",
+        s"$key is true; sealed shuffles cannot use it",
+        s"leave $key at its default")
+    }
+  }
+}

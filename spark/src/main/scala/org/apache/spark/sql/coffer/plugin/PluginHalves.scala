@@ -1,0 +1,92 @@
+package org.apache.spark.sql.coffer.plugin
+
+import java.util.{Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{SparkContext, TaskFailedReason}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
+import org.apache.spark.sql.coffer.common.CofferConf
+import org.apache.spark.sql.coffer.transport.{Answer, CofferDriver, CofferExecutor, DeserializationFilter}
+import org.apache.spark.sql.internal.SQLConf
+
+/** Starts and ends the client engine with the context, and sets what sealed queries need of Spark. */
+private[coffer] final class CofferDriverPlugin extends DriverPlugin {
+  private var driver: Option[CofferDriver] = None
+  private var context: Option[SparkContext] = None
+
+  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+    Guards.check(sc.conf)
+    DeserializationFilter.install(sc.conf)
+    this.context = Some(sc)
+    try start(sc)
+    catch {
+      case e: Throwable =>
+        // Spark does not call `shutdown` of a plugin that did not start.
+        DeserializationFilter.release()
+        throw e
+    }
+  }
+
+  private def start(sc: SparkContext): JMap[String, String] = {
+    explainToo(sc)
+    withoutRuntimeFilters(sc)
+    listingHere(sc)
+    val started = CofferDriver.start(sc)
+    driver = Some(started)
+    Map(
+      CofferConf.APPLICATION -> started.application,
+      CofferConf.OWNER_KEY -> CofferDriver.encode(started.welcome.getOwnerKey),
+      CofferConf.ENGINE_VERSION -> started.welcome.getEngineVersion,
+      CofferConf.RENEW_SECONDS -> started.welcome.getRenewEvidenceAfterSeconds.toString
+    ).asJava
+  }
+
+  /** The first call after Spark has made its scheduler, and before it takes a job. */
+  override def registerMetrics(appId: String, plugin: PluginContext): Unit =
+    context.filterNot(sc => CofferConf.isLocal(sc.conf)).foreach(TaskEnds.guard)
+
+  /** EXPLAIN shows what is sealed, beside whatever else the user has asked it to show. */
+  private def explainToo(sc: SparkContext): Unit = {
+    val key = SQLConf.EXTENDED_EXPLAIN_PROVIDERS.key
+    val ours = classOf[CofferExplain].getName
+    val set = sc.conf.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
+    if (!set.contains(ours)) sc.conf.set(key, (set :+ ours).mkString(","))
+  }
+
+  /** These would carry values of one table to the scans of another in clear. A session that switches them on again has such plans refused. */
+  private def withoutRuntimeFilters(sc: SparkContext): Unit =
+    Seq(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED, SQLConf.RUNTIME_BLOOM_FILTER_ENABLED)
+      .foreach(c => sc.conf.setIfMissing(c.key, "false"))
+
+  /** Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them itself, as it does few. */
+  private def listingHere(sc: SparkContext): Unit = if (!CofferConf.isLocal(sc.conf))
+    sc.conf.setIfMissing(SQLConf.PARALLEL_PARTITION_DISCOVERY_THRESHOLD.key, Int.MaxValue.toString)
+
+  override def receive(message: AnyRef): AnyRef = driver match {
+    case Some(d) => d.receive(message)
+    case None => Answer.Refused("COFFER_NOT_RUNNING", "the driver's plugin is not running", "").encode
+  }
+
+  override def shutdown(): Unit = {
+    driver.foreach(CofferDriver.stop)
+    driver = None
+    context = None
+    DeserializationFilter.release()
+  }
+}
+
+/** Starts and ends the engine beside an executor. */
+private[coffer] final class CofferExecutorPlugin extends ExecutorPlugin {
+  private var executor: Option[CofferExecutor] = None
+
+  override def init(context: PluginContext, extra: JMap[String, String]): Unit =
+    executor = Some(CofferExecutor.start(context, extra.asScala.toMap))
+
+  override def onTaskFailed(reason: TaskFailedReason): Unit = ()
+
+  override def shutdown(): Unit = {
+    executor.foreach(CofferExecutor.stop)
+    executor = None
+  }
+}

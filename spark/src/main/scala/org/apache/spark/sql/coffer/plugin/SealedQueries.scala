@@ -1,0 +1,103 @@
+package org.apache.spark.sql.coffer.plugin
+
+import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelation}
+import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
+import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
+import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand, ExplainCommand}
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+
+/** Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside them unseen. */
+object SealedQueries extends (LogicalPlan => Unit) {
+
+  override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
+    plan match {
+      case _: ExplainCommand | _: CreateViewCommand | _: AlterViewAs | _: AlterViewAsCommand => ()
+      case insert: SealedInsert => query(insert.child)
+      case SealedMaking(rows) => query(rows)
+      // Nothing of it is read.
+      case _: UncacheTable => ()
+      // It runs one of the two above.
+      case SaveIntoDataSourceCommand(_, _: SealedProvider, _, _) => ()
+      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw SealedWrites.refused(w.nodeName)
+      case c: Command if reads(c) => throw sink(c)
+      case _ => query(plan)
+    }
+  }
+
+  /** CREATE TABLE … USING coffer AS SELECT, and its REPLACE. */
+  private object SealedMaking {
+    def unapply(plan: LogicalPlan): Option[LogicalPlan] = SealedDdl.query(plan)
+  }
+
+  private def target(write: V2WriteCommand): Option[AnyRef] = write.table match {
+    case r: DataSourceV2Relation => Some(r.table)
+    case _ => None
+  }
+
+  private def mentions(plan: LogicalPlan): Boolean =
+    SealedPlans.mentions(plan) || inner(plan).exists(mentions)
+
+  /** Commands keep the query they run where `children` does not show it. */
+  private def inner(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+    case c: Command =>
+      c.innerChildren.collect { case p: LogicalPlan => p } ++
+        c.productIterator.collect { case p: LogicalPlan if !c.children.exists(_ eq p) => p }
+    case _ => Nil
+  }
+
+  /** Whether a command reads a sealed table; dropping, describing and showing one does not. */
+  private def reads(c: Command): Boolean = (c.children ++ inner(c)).exists {
+    case _: NamedRelation if !c.isInstanceOf[V2WriteCommand] => false
+    case child => mentions(child)
+  }
+
+  private def sink(c: Command) = new CofferException(
+    "COFFER_PLAINTEXT_SINK",
+    s"${c.nodeName} would write rows of a sealed table in clear, from executors",
+    "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
+
+  private def query(plan: LogicalPlan): Unit = {
+    plan.foreach {
+      case _: DeserializeToObject | _: ObjectConsumer | _: ObjectProducer => throw CofferFragmentExec.noRows
+      case _ =>
+    }
+    val reasons = plan.collectWithSubqueries { case node => leaf(node).toSeq ++ node.expressions.flatMap(foreign) }
+    reasons.flatten.distinct match {
+      case Nil => ()
+      case some => throw CofferException.refusal(some)
+    }
+  }
+
+  private def leaf(node: LogicalPlan): Option[String] = node match {
+    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing => throw t.failure.getOrElse(CofferTable.noTable(t.name()))
+    case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
+    case r: DataSourceV2ScanRelation => plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
+    case _: LogicalRDD | _: ExternalRDD[_] =>
+      Some(
+        "rows of createDataFrame over a list, or of an RDD, are plain and would be shipped inside tasks; use VALUES, or createDataFrame over an " +
+          "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with `coffer encrypt`")
+    case _: Range => Some("spark.range beside sealed tables is not supported: give its numbers as VALUES or as an Arrow table")
+    case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
+    case _: LocalRelation | _: OneRowRelation | _: CTERelationRef => None
+    case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
+    case _ => None
+  }
+
+  private def plaintext(name: String, sealedTable: Boolean): Option[String] =
+    if (sealedTable) None
+    else Some(
+      s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`, or keep it as Parquet files in a folder that " +
+        "the policy lists under unverified_inputs")
+
+  private def foreign(e: Expression): Seq[String] = e.collect {
+    case u: PythonUDF => s"the Python function ${u.name} would see opened data outside the enclave"
+    case u: UserDefinedExpression => s"the function ${u.name} is user-defined: it would see opened data outside the enclave"
+  }
+}

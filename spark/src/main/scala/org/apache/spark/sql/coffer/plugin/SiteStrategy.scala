@@ -1,0 +1,25 @@
+package org.apache.spark.sql.coffer.plugin
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.coffer.common.CofferConf
+import org.apache.spark.sql.coffer.exec.{HomeExec, HomeTableExec, SealedInsert}
+import org.apache.spark.sql.coffer.split.{CharPadding, Home, HomeTable, Refused, Sites}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+/**
+ * Places a query whose tables have stored columns, once Spark has optimised it, and plans each part that runs in engines as a query of its
+ * own, with Spark's optimizer and AQE over the stored columns.
+ */
+private[coffer] final case class SiteStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ReturnAnswer(_: SealedInsert) if CofferConf.hostEngines(session.sparkContext.conf) =>
+      throw Refused.writeByHosts()
+    case ReturnAnswer(insert: SealedInsert) if Sites.needed(insert) =>
+      Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
+    case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
+    case table: HomeTable => Seq(HomeTableExec(table))
+    case home: Home => Seq(HomeExec(home.openings, session.sessionState.executePlan(home.away).executedPlan))
+    case _ => Nil
+  }
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.coffer.split
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.types.DataType
+
+/** A stored column where engines work on it. `place`: the columns that say of which file and row each value is. */
+final case class Form(table: CofferTable, stored: StoredColumn, attribute: Attribute, place: Option[(Attribute, Attribute)]) {
+  def attributes: Seq[Attribute] = attribute +: place.toSeq.flatMap { case (file, row) => Seq(file, row) }
+
+  /** The type of what is stored. */
+  def value: DataType = table.columnType(stored.column)
+}
+
+/** The state of an [[AsheSum]], and what the query wants of it, over the opened sum and count. */
+final case class Sums(form: Form, state: Attribute, sum: Attribute, count: Attribute, result: Expression)
+
+/**
+ * A column of the query as engines have it: `open`, under its own id, where the policy lets them; and as ciphertexts.
+ */
+final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sums: Option[Sums] = None) {
+
+  /** The form that is cheapest to compare. */
+  def equality: Option[Form] = forms.filter(_.stored.tellsEqual).sortBy(_.stored.protection != "det").minByOption(SiteCosts.work)
+  def order: Option[Form] = forms.find(_.stored.tellsOrder)
+
+  /** Of texts whose ciphertexts are those of a prefix: what it tells of a condition is never all. */
+  def prefixes: Option[Form] = forms.find(f => f.stored.protection == "ope" && f.stored.prefix)
+  def revealing: Option[Form] = forms.find(f => f.stored.protection == "ore" && !f.stored.prefix)
+  def ashe: Option[Form] = forms.find(f => f.stored.protection == "ashe" && f.place.isDefined)
+
+  /** The form that is cheapest to bring home and open there. */
+  def openable: Option[Form] =
+    forms.filter(f => StoredColumn.schemes(f.stored.protection) && !f.stored.prefix).minByOption(f => SiteCosts.home(f.table, f.stored))
+
+  def attributes: Seq[Attribute] =
+    (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)
+
+  /** As its table calls it. */
+  def named: String = forms.headOption.fold(attribute.name)(f => f.table.schema.fields(f.stored.column).name)
+
+  def protections: String = forms.map(_.stored.protection).distinct.mkString(", ")
+}
+
+/** A part of the query and where it runs. */
+sealed trait Placed
+
+/** In engines at the executors: enclaves or hosts. `held` says what becomes of the columns of the part as the query has it. */
+final case class Away(plan: LogicalPlan, held: AttributeMap[Held]) extends Placed {
+  def opens(expr: Expression): Boolean = expr.references.forall(a => held.get(a).exists(_.open))
+}
+
+/** In the client engine. */
+final case class AtHome(plan: LogicalPlan) extends Placed

@@ -1,0 +1,32 @@
+package org.apache.spark.sql.coffer.split
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.translate.Opened
+
+/** How a column comes home: as it is, or opened from a stored column. */
+final case class Opening(output: Attribute, from: Attribute, kind: Reveal.Kind, form: Option[Form]) {
+  def text: String = form match {
+    case Some(f) => s"${output.name} from ${f.stored.protection}"
+    case None => output.name
+  }
+
+  /** As the translator has it: without the table. */
+  def plain: Opened = Opened(
+    output,
+    from,
+    kind,
+    form.map(f => (f.table.info.getHandle, f.stored.name)),
+    if (kind == Reveal.Kind.VALUE) form.flatMap(_.place) else None)
+}
+
+/** The rows of a part of the query that runs in engines, brought home and opened. Above it the client engine works. */
+case class Home(away: LogicalPlan, openings: Seq[Opening]) extends LeafNode {
+  override def output: Seq[Attribute] = openings.map(_.output)
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(away)
+  override def computeStats(): Statistics = away.stats
+  override def references: AttributeSet = AttributeSet.empty
+  override protected def doCanonicalize(): LogicalPlan = this
+}

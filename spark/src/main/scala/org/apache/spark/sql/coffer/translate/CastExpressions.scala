@@ -1,0 +1,30 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.apache.spark.sql.catalyst.expressions.{Cast => CatalystCast, ToPrettyString}
+import org.apache.spark.sql.coffer.proto.plan.{Cast, Expr}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.BinaryType
+
+/** Casts among the flat types, and `ToPrettyString`, which is the cast to string of `show()`. */
+private[translate] object CastExpressions extends ExpressionFamily {
+
+  override def entries: Seq[ExpressionEntry] = Seq(
+    entry[CatalystCast]("a cast") { (e, scope) =>
+      for {
+        child <- scope.convert(e.child)
+        to <- Types.of(e.dataType)
+        // Spark resolves a zone for each cast; only those that need it have a meaning that depends on it.
+        zone <- if (e.needsTimeZone) TimeZones.of(e) else Right("")
+        cast = Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
+          .setFloatText(FloatTexts.of(e))
+        checked <- CharVarcharExpressions.checked(Expr.newBuilder.setCast(cast).build(), e, scope)
+      } yield checked
+    },
+    entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
+      if (e.child.dataType == BinaryType && SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
+        refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
+      } else {
+        Calls.of("to_pretty_string", e, e.children, scope)
+      }
+    })
+}

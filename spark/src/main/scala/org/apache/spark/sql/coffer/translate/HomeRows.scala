@@ -1,0 +1,57 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Reveal}
+
+/** Rows at home: an input of the client engine, and what it opens of them. */
+private[translate] object HomeRows {
+
+  def convert(leaf: HomeLeaf, translation: Translation): Result[Relation] =
+    for {
+      schema <- Types.schema(leaf.stored)
+      columns <- traverse(leaf.openings)(opened(_, leaf.stored))
+    } yield {
+      val input = Input.newBuilder.setInputId(translation.bindHome(leaf)).setSchema(schema)
+      val rows = translation.node(leaf.plan).setInput(input).build()
+      Relation(reveal(leaf, rows, columns, translation), leaf.output, leaf.partitions)
+    }
+
+  /** Over the scan of a table that is read at home. Where it reads the columns as they are, there is nothing to open. */
+  def opened(leaf: HomeTableLeaf, read: Relation, translation: Translation): Result[Relation] =
+    if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
+    else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
+      Relation(reveal(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
+    }
+
+  private def reveal(leaf: Leaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {
+    val reveal = Reveal.newBuilder.setChild(rows)
+    columns.foreach(reveal.addColumns)
+    translation.node(leaf.plan).setReveal(reveal).build()
+  }
+
+  private def opened(opening: Opened, stored: Seq[Attribute]): Result[Reveal.Opened] =
+    for {
+      dataType <- Types.of(opening.output.dataType)
+      from <- position(opening.from, stored)
+      place <- traverse(opening.place.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
+    } yield {
+      val column = Reveal.Opened.newBuilder
+        .setName(opening.output.name)
+        .setColumn(from)
+        .setType(dataType)
+        .setNullable(opening.output.nullable)
+        .setKind(opening.kind)
+      opening.stored.foreach { case (handle, name) => column.setHandle(handle).setStored(name) }
+      place match {
+        case Seq(file, row) => column.setFile(file).setRow(row)
+        case _ =>
+      }
+      column.build()
+    }
+
+  private def position(a: Attribute, stored: Seq[Attribute]): Result[Int] =
+    stored.indexWhere(_.exprId == a.exprId) match {
+      case -1 => refuse(s"column ${a.name} did not come home")
+      case i => Right(i)
+    }
+}

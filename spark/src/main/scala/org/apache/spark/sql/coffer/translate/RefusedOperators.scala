@@ -1,0 +1,27 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
+import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
+
+/** Operators whose absence deserves a better reason than that they are absent. */
+private[translate] object RefusedOperators extends OperatorFamily {
+  private val plaintext =
+    "a plaintext table beside a sealed one: its rows would be read outside the enclave; encrypt it with `coffer encrypt`"
+
+  override def entries: Seq[OperatorEntry] = Seq(
+    refused[SampleExec]("sampling draws rows by their order, which a repeated task need not keep"),
+    refused[CoalesceExec]("merging partitions without an exchange is not supported; use repartition instead of coalesce"),
+    refused[RangeExec]("spark.range beside sealed tables is not supported"),
+    refused[RDDScanExec]("its rows are plain and would be shipped inside tasks"),
+    refused[ExternalRDDScanExec[_]]("its rows are plain and would be shipped inside tasks"),
+    refused[FileSourceScanExec](plaintext),
+    refused[BatchScanExec](plaintext),
+    refused[RowDataSourceScanExec](plaintext),
+    refused[InMemoryTableScanExec]("cached data would lie opened in executors' memory"),
+    refused[GenerateExec]("generators such as explode are not supported"),
+    refused[WindowExec]("window functions are not supported"),
+    refused[WindowGroupLimitExec]("window functions are not supported"),
+    refused[CollectMetricsExec]("observed metrics would be computed on executors"))
+}

@@ -1,0 +1,83 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
+import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
+
+/** Whether a whole plan can run sealed, before anything runs: every node for itself, so that all that is missing is named at once. */
+object Support {
+
+  /** Empty: supported. `plan` is an initial plan, exchanges and subqueries included. */
+  def check(plan: SparkPlan, leaves: LeafResolver): Seq[Unsupported] = {
+    // Ids do not matter here: nothing is kept of the translation.
+    val context = Context(leaves, (_, _) => 0)
+    walk(plan, context).distinct
+  }
+
+  private def walk(plan: SparkPlan, context: Context): Seq[Unsupported] =
+    context.leaves.leaf(plan) match {
+      case Some(leaf) =>
+        val translation = new Translation(context)
+        Operators.convertLeaf(leaf, translation).left.toSeq.map(_.in(plan)) ++ subqueries(plan, context)
+      case None =>
+        below(plan) match {
+          case Some(child) => walk(child, context)
+          case None =>
+            plan.children.flatMap(walk(_, context)) ++ node(plan, context) ++ subqueries(plan, context)
+        }
+    }
+
+  private def below(plan: SparkPlan): Option[SparkPlan] = plan match {
+    case a: AdaptiveSparkPlanExec => Some(a.inputPlan)
+    case q: QueryStageExec => Some(q.plan)
+    case r: AQEShuffleReadExec => Some(r.child)
+    case r: ReusedExchangeExec => Some(r.child)
+    case _ => Operators.transparent(plan)
+  }
+
+  private def subqueries(plan: SparkPlan, context: Context): Seq[Unsupported] =
+    plan.subqueries.flatMap {
+      case s: SubqueryExec => walk(subqueryRoot(s.child), context)
+      case _: ReusedSubqueryExec => Nil // checked where it is first used
+      case other => Seq(Unsupported("this kind of subquery is not supported").in(other))
+    }
+
+  private def subqueryRoot(plan: SparkPlan): SparkPlan = plan match {
+    case a: AdaptiveSparkPlanExec => subqueryRoot(a.inputPlan)
+    case MergedSubquery(flat) => flat
+    case other => other
+  }
+
+  private def node(plan: SparkPlan, context: Context): Seq[Unsupported] = {
+    val translation = new Translation(context)
+    val children = plan.children.map(standIn(_, translation))
+    lazy val scope = new Scope(children.flatMap(_.output), translation)
+    val answer: Result[Any] = plan match {
+      case exchange: ShuffleExchangeLike =>
+        Types.schema(exchange.output).flatMap { _ =>
+          exchange.outputPartitioning match {
+            case range: RangePartitioning => Partitionings.range(range, 0, scope)
+            case other => Partitionings.of(other, scope)
+          }
+        }
+      case broadcast: BroadcastExchangeLike => Types.schema(broadcast.output)
+      case take: TakeOrderedAndProjectExec =>
+        for {
+          _ <- Operators.sortKeys(take.sortOrder, scope)
+          _ <- Operators.named(take.projectList, scope)
+        } yield ()
+      case _: CollectLimitExec | _: CollectTailExec => Right(())
+      case write: SealedSink => Types.schema(write.child.output)
+      case _: ExecutedCommandExec | _: DataWritingCommandExec =>
+        refuse("commands over sealed tables would handle their rows outside the enclave")
+      case other => Operators.convertNode(other, children, translation)
+    }
+    answer.left.toSeq.map(_.in(plan))
+  }
+
+  /** A child that has the right columns and nothing else. */
+  private def standIn(plan: SparkPlan, translation: Translation): Relation =
+    Relation(translation.node(plan).build(), plan.output, () => 1)
+}

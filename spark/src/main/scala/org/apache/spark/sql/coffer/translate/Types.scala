@@ -1,0 +1,96 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.util.CollationFactory
+import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema, TypeId}
+import org.apache.spark.sql.types._
+
+/** Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings to plans; of a table's columns they are declared beside. */
+object Types {
+
+  def of(dataType: DataType): Result[ProtoType] = dataType match {
+    case NullType => simple(TypeId.NULL)
+    case BooleanType => simple(TypeId.BOOLEAN)
+    case ByteType => simple(TypeId.BYTE)
+    case ShortType => simple(TypeId.SHORT)
+    case IntegerType => simple(TypeId.INT)
+    case LongType => simple(TypeId.LONG)
+    case FloatType => simple(TypeId.FLOAT)
+    case DoubleType => simple(TypeId.DOUBLE)
+    case BinaryType => simple(TypeId.BINARY)
+    case DateType => simple(TypeId.DATE)
+    case TimestampType => simple(TypeId.TIMESTAMP)
+    case TimestampNTZType => simple(TypeId.TIMESTAMP_NTZ)
+    case d: DecimalType =>
+      if (d.scale < 0) refuse(s"type ${d.sql}: decimals of negative scale are not supported")
+      else
+        Right(
+          ProtoType.newBuilder
+            .setId(TypeId.DECIMAL)
+            .setPrecision(d.precision)
+            .setScale(d.scale)
+            .build())
+    case s: StringType =>
+      if (s.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID) simple(TypeId.STRING)
+      else refuse(s"type ${s.sql}: only the UTF8_BINARY collation is supported")
+    case other => refuse(s"type ${other.sql}: ${whyNot(other)}")
+  }
+
+  def toCatalyst(dataType: ProtoType): Result[DataType] = dataType.getId match {
+    case TypeId.NULL => Right(NullType)
+    case TypeId.BOOLEAN => Right(BooleanType)
+    case TypeId.BYTE => Right(ByteType)
+    case TypeId.SHORT => Right(ShortType)
+    case TypeId.INT => Right(IntegerType)
+    case TypeId.LONG => Right(LongType)
+    case TypeId.FLOAT => Right(FloatType)
+    case TypeId.DOUBLE => Right(DoubleType)
+    case TypeId.DECIMAL => Right(DecimalType(dataType.getPrecision, dataType.getScale))
+    case TypeId.STRING => Right(StringType)
+    case TypeId.BINARY => Right(BinaryType)
+    case TypeId.DATE => Right(DateType)
+    case TypeId.TIMESTAMP => Right(TimestampType)
+    case TypeId.TIMESTAMP_NTZ => Right(TimestampNTZType)
+    case TypeId.TYPE_UNSPECIFIED | TypeId.UNRECOGNIZED =>
+      refuse("the engine sent a type that this version does not know")
+  }
+
+  def schema(output: Seq[Attribute]): Result[Schema] =
+    traverse(output)(a => field(a.name, a.dataType, a.nullable)).map(schemaOf)
+
+  /** The columns of a table that is to be made. */
+  def declared(schema: StructType): Result[Schema] =
+    traverse(schema.fields.toSeq) { f =>
+      field(f.name, f.dataType, f.nullable).map { made =>
+        if (CharVarchar.is(f.dataType)) made.toBuilder.setDeclared(f.dataType.catalogString).build() else made
+      }
+    }.map(schemaOf)
+
+  def structType(schema: Schema): Result[StructType] = {
+    import scala.jdk.CollectionConverters._
+    traverse(schema.getFieldsList.asScala) { f =>
+      toCatalyst(f.getType).map(StructField(f.getName, _, f.getNullable))
+    }.map(fields => StructType(fields))
+  }
+
+  private[translate] def field(name: String, dataType: DataType, nullable: Boolean): Result[Field] =
+    of(dataType).left
+      .map(u => u.copy(expression = u.expression.orElse(Some(name))))
+      .map(t => Field.newBuilder.setName(name).setType(t).setNullable(nullable).build())
+
+  private[translate] def schemaOf(fields: Iterable[Field]): Schema = {
+    val builder = Schema.newBuilder
+    fields.foreach(builder.addFields)
+    builder.build()
+  }
+
+  private def simple(id: TypeId): Result[ProtoType] = Right(ProtoType.newBuilder.setId(id).build())
+
+  private def whyNot(dataType: DataType): String = dataType match {
+    case _: ArrayType | _: MapType | _: StructType => "nested types are not supported"
+    case _: AnsiIntervalType | CalendarIntervalType => "intervals are not supported"
+    case _: UserDefinedType[_] => "user-defined types are not supported"
+    case VariantType => "variants are not supported"
+    case _ => "this type is not supported"
+  }
+}

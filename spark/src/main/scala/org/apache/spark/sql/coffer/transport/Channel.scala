@@ -1,0 +1,146 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.io.{Closeable, EOFException, IOException}
+import java.net.{InetSocketAddress, StandardProtocolFamily, StandardSocketOptions, UnixDomainSocketAddress}
+import java.nio.{ByteBuffer, ByteOrder}
+import java.nio.channels.SocketChannel
+
+import com.google.protobuf.MessageLite
+
+import org.apache.spark.sql.coffer.common.CofferException
+
+/** Where an engine listens: `unix:PATH` or `tcp:HOST:PORT`, as its ready line and the configuration write it. */
+sealed trait Address
+
+object Address {
+  final case class Unix(path: String) extends Address {
+    override def toString: String = s"unix:$path"
+  }
+  final case class Tcp(host: String, port: Int) extends Address {
+    override def toString: String = s"tcp:$host:$port"
+  }
+
+  def parse(text: String): Address = text.split(":", 2) match {
+    case Array("unix", path) if path.nonEmpty => Unix(path)
+    case Array("tcp", hostPort) if hostPort.contains(':') =>
+      val (host, port) = hostPort.splitAt(hostPort.lastIndexOf(':'))
+      port.drop(1).toIntOption match {
+        case Some(p) if p > 0 && p < 65536 && host.nonEmpty => Tcp(host.stripPrefix("[").stripSuffix("]"), p)
+        case _ => refuse(text)
+      }
+    case _ => refuse(text)
+  }
+
+  private def refuse(text: String): Nothing = throw new CofferException(
+    "COFFER_ADDRESS",
+    s"'$text' is not an engine address",
+    "write unix:PATH or tcp:HOST:PORT")
+}
+
+/** One message as it came: its type and its payload, positioned at the payload's first byte. */
+final case class Message(kind: Int, payload: ByteBuffer) {
+  def bytes: Array[Byte] = {
+    val out = new Array[Byte](payload.remaining)
+    payload.duplicate().get(out)
+    out
+  }
+}
+
+/**
+ * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire.proto`). The length counts type and payload; it is
+ * checked before anything is allocated. One thread at a time; an interrupted thread closes the channel, which is the protocol's cancel.
+ */
+final class Channel private (socket: SocketChannel, val peer: Address, longest: Long) extends Closeable {
+  import Channel._
+
+  private val header = ByteBuffer.allocate(HEADER).order(ByteOrder.LITTLE_ENDIAN)
+  private var incoming = ByteBuffer.allocateDirect(BUFFER)
+
+  def send(kind: Int, message: MessageLite): Unit = send(kind, ByteBuffer.wrap(message.toByteArray))
+
+  def send(kind: Int, payload: ByteBuffer*): Unit = {
+    val length = 1L + payload.map(_.remaining.toLong).sum
+    if (length > longest) throw tooLong(length, longest)
+    header.clear()
+    header.putInt(length.toInt).put(kind.toByte).flip()
+    val parts = (header +: payload).toArray
+    while (parts.exists(_.hasRemaining)) socket.write(parts)
+  }
+
+  def receive(): Message = {
+    header.clear()
+    fill(header)
+    header.flip()
+    val length = Integer.toUnsignedLong(header.getInt())
+    if (length < 1 || length > MAX_LENGTH) throw tooLong(length, MAX_LENGTH)
+    val kind = header.get() & 0xff
+    val body = ByteBuffer.allocate((length - 1).toInt)
+    readInto(body)
+    body.flip()
+    Message(kind, body)
+  }
+
+  /** Small reads go through one direct buffer: a heap buffer would cost Java a copy and a cache of its own for each size. */
+  private def readInto(body: ByteBuffer): Unit = {
+    while (body.hasRemaining) {
+      incoming.clear()
+      incoming.limit(math.min(incoming.capacity, body.remaining))
+      if (socket.read(incoming) < 0) throw new EOFException(s"the engine at $peer closed the connection")
+      incoming.flip()
+      body.put(incoming)
+    }
+  }
+
+  private def fill(buffer: ByteBuffer): Unit =
+    while (buffer.hasRemaining) {
+      if (socket.read(buffer) < 0) throw new EOFException(s"the engine at $peer closed the connection")
+    }
+
+  def isOpen: Boolean = socket.isOpen
+
+  /** Whether the peer is there and has said nothing, as between conversations. One that ends closes its connections while they lie idle. */
+  def isIdle: Boolean =
+    try {
+      socket.configureBlocking(false)
+      try {
+        incoming.clear().limit(1)
+        socket.read(incoming) == 0
+      } finally socket.configureBlocking(true)
+    } catch { case _: IOException => false }
+
+  override def close(): Unit = {
+    incoming = ByteBuffer.allocate(0)
+    socket.close()
+  }
+
+  private def tooLong(length: Long, limit: Long): IOException =
+    new IOException(s"a message of $length bytes to or from $peer; the limit is $limit")
+}
+
+object Channel {
+  private val HEADER = 5
+  private val BUFFER = 1 << 18
+  val MAX_LENGTH: Long = 64L << 20
+
+  /** Requests to the client engine may hold whole results. */
+  val MAX_REQUEST: Long = Int.MaxValue.toLong
+
+  def connect(address: Address, longest: Long = MAX_LENGTH): Channel = {
+    val socket = address match {
+      case Address.Unix(path) =>
+        val s = SocketChannel.open(StandardProtocolFamily.UNIX)
+        try {
+          s.connect(UnixDomainSocketAddress.of(path))
+          s
+        } catch { case e: Throwable => s.close(); throw e }
+      case Address.Tcp(host, port) =>
+        val s = SocketChannel.open()
+        try {
+          s.setOption(StandardSocketOptions.TCP_NODELAY, java.lang.Boolean.TRUE)
+          s.connect(new InetSocketAddress(host, port))
+          s
+        } catch { case e: Throwable => s.close(); throw e }
+    }
+    new Channel(socket, address, longest)
+  }
+}

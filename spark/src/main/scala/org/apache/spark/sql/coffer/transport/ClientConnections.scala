@@ -1,0 +1,178 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.io.IOException
+
+import scala.jdk.CollectionConverters._
+
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
+
+import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException, OpenedResult}
+import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
+import org.apache.spark.sql.coffer.proto.wire._
+
+/** The client engine behind a socket: each call has a connection of its own for its duration. */
+final class ClientConnections(address: Address, greeting: Hello, epitaph: () => Option[String])
+    extends ClientEngine
+    with AutoCloseable {
+  // Every connection begins with HELLO.
+  private val pool = new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
+
+  override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
+  override def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
+  override def newSession(query: String): ByteString =
+    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION, Session.parser).getSession
+  override def newChallenge(): ByteString =
+    call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE, Challenge.parser).getChallenge
+  override def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
+  override def sealStage(request: SealStage): SealedStage = call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+  override def releaseKeys(request: ReleaseKeys): Release =
+    call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
+  override def acceptCommits(request: AcceptCommits): CommitsAccepted =
+    call(M.ACCEPT_COMMITS, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
+  override def pickBounds(request: PickBounds): BoundsPicked =
+    call(M.PICK_BOUNDS, request, M.BOUNDS_PICKED, BoundsPicked.parser)
+  override def sealValue(request: SealValue): ValueSealed = call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
+  override def openError(request: OpenError): ErrorDetail =
+    call(M.OPEN_ERROR, request, M.ERROR_OPENED, ErrorOpened.parser).getDetail
+  override def openMetrics(request: OpenMetrics): MetricsOpened =
+    call(M.OPEN_METRICS, request, M.METRICS_OPENED, MetricsOpened.parser)
+  override def describeFragment(fragment: ByteString): String = {
+    val request = DescribeFragment.newBuilder.setFragment(fragment).build()
+    call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
+  }
+  override def beginWrite(request: BeginWrite): WriteBegun = call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
+  override def publishWrite(request: PublishWrite): WritePublished =
+    call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
+  override def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+
+  override def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped = {
+    val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
+    call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
+  }
+  override def checkPlain(paths: Seq[String]): PlainChecked = {
+    val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
+    call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)
+  }
+  override def checkRead(handle: Int, columns: Seq[String]): ReadChecked = {
+    val request = CheckRead.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
+    call(M.CHECK_READ, request, M.READ_CHECKED, ReadChecked.parser)
+  }
+  override def checkSettings(settings: Iterable[(String, String)]): SettingsChecked = {
+    val request = CheckSettings.newBuilder
+    settings.foreach { case (key, value) => request.addSettings(Setting.newBuilder.setKey(key).setValue(value)) }
+    call(M.CHECK_SETTINGS, request.build(), M.SETTINGS_CHECKED, SettingsChecked.parser)
+  }
+  override def endSession(session: ByteString): SessionEnded =
+    call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
+
+  override def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
+
+  override def runAtHome(request: RunAtHome): OpenedResult = rows(M.RUN_AT_HOME, request)
+
+  override def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
+
+  override def encryptLiterals(request: EncryptLiterals): LiteralsEncrypted =
+    call(M.ENCRYPT_LITERALS, request, M.LITERALS_ENCRYPTED, LiteralsEncrypted.parser)
+
+  private def rows(kind: M, request: MessageLite): OpenedResult = {
+    val channel = guarded(pool.take())
+    var sound = false
+    try {
+      guarded(channel.send(kind.getNumber, request))
+      val first = nextChunk(channel)
+      sound = true
+      new ResultStream(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())
+    } finally if (!sound) channel.close()
+  }
+
+  private def nextChunk(channel: Channel): Either[ResultEnd, Array[Byte]] = {
+    val message = guarded(channel.receive())
+    message.kind match {
+      case M.RESULT_ARROW_VALUE => Right(message.bytes)
+      case M.RESULT_END_VALUE => Left(parse(ResultEnd.parser, message))
+      case M.PROBLEM_VALUE => throw problem(message)
+      case other => throw unexpected(other)
+    }
+  }
+
+  private def call[T](kind: M, request: MessageLite, answer: M, parser: Parser[T]): T = {
+    val message = guarded(pool.lend(exchange(_, kind, request)))
+    message.kind match {
+      case k if k == answer.getNumber => parse(parser, message)
+      case M.PROBLEM_VALUE => throw problem(message)
+      case other => throw unexpected(other)
+    }
+  }
+
+  /** A refused greeting is thrown here too: the answer to what follows would only say that there was none. */
+  private def exchange(channel: Channel, kind: M, request: MessageLite): Message = {
+    channel.send(kind.getNumber, request)
+    val answer = channel.receive()
+    if (kind == M.HELLO && answer.kind == M.PROBLEM_VALUE) throw problem(answer)
+    answer
+  }
+
+  private def parse[T](parser: Parser[T], message: Message): T =
+    try parser.parseFrom(message.payload)
+    catch { case e: InvalidProtocolBufferException => throw protocol("it sent a message that cannot be read", e) }
+
+  private def problem(message: Message): CofferException = {
+    val p = parse(Problem.parser, message)
+    new CofferException(p.getCode, p.getMessage, p.getHint)
+  }
+
+  private def unexpected(kind: Int): CofferException = protocol(s"it sent a message of type $kind out of turn", null)
+
+  private def protocol(what: String, cause: Throwable): CofferException = new CofferException(
+    "COFFER_CLIENT_PROTOCOL",
+    s"the client engine does not speak this plugin's protocol: $what",
+    "use the client engine and the jar of one build",
+    cause)
+
+  private def guarded[T](io: => T): T =
+    try io
+    catch {
+      case e: IOException =>
+        throw new CofferException(
+          "COFFER_CLIENT_LOST",
+          epitaph().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
+          "start the Spark application again; the driver's log has the client engine's last words",
+          e)
+    }
+
+  override def close(): Unit = pool.close()
+}
+
+/** A result as the client engine sends it. */
+private final class ResultStream(
+    first: Either[ResultEnd, Array[Byte]],
+    more: () => Either[ResultEnd, Array[Byte]],
+    release: Boolean => Unit)
+    extends OpenedResult {
+
+  private var current = first
+  private var released = false
+  settle()
+
+  override def rows: Option[Long] = current.left.toOption.map(_.getRows)
+
+  override def hasNext: Boolean = !released && current.isRight
+
+  override def next(): Array[Byte] = {
+    val chunk = current.getOrElse(throw new NoSuchElementException("the result has no more bytes"))
+    try current = more()
+    catch { case e: Throwable => close(); throw e }
+    settle()
+    chunk
+  }
+
+  private def settle(): Unit = if (current.isLeft && !released) {
+    released = true
+    release(true)
+  }
+
+  override def close(): Unit = if (!released) {
+    released = true
+    release(false)
+  }
+}

@@ -1,0 +1,157 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.nio.file.Path
+import java.util.{Base64, UUID}
+import java.util.concurrent.{ConcurrentHashMap, ExecutorService}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.CofferQuery
+import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
+import org.apache.spark.util.ThreadUtils
+
+/** The driver's half of the plugin: the client engine beside it, and a desk that answers executors. One for each SparkContext. */
+final class CofferDriver private (
+    val application: String,
+    process: Option[EngineProcess],
+    client: ClientConnections,
+    val welcome: Welcome)
+    extends Client
+    with AutoCloseable
+    with Logging {
+
+  /** What Spark is about to hand out. */
+  private val settings = new Settings(client)
+
+  override def engine: ClientEngine = client
+  override def checkSettings(settings: Iterable[(String, String)]): Unit = this.settings.check(settings)
+
+  private val workers: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-driver", 16)
+  private val tickets = new AtomicLong()
+  private val answers = new ConcurrentHashMap[Long, Answer]()
+  @volatile private var simulated = false
+
+  override def simulatedEvidence: Boolean = simulated
+
+  /** Runs in the plugin endpoint's only thread: never waits for the client engine. */
+  def receive(message: Any): Array[Byte] = {
+    val ask = message match {
+      case bytes: Array[Byte] => Ask.decode(bytes)
+      case _ => None
+    }
+    val answer = ask match {
+      case Some(Ask.Poll(ticket)) => poll(ticket)
+      // Whoever holds an executor may ask as often as it likes and never come for an answer.
+      case Some(_) if answers.size >= CofferDriver.MOST_ASKED =>
+        Answer.Refused("COFFER_DRIVER", "the driver has too many questions of executors before it", "let Spark try again")
+      case Some(question) =>
+        val ticket = tickets.incrementAndGet()
+        answers.put(ticket, Answer.NotYet)
+        workers.execute(() => answers.put(ticket, answerTo(question)))
+        Answer.Ticket(ticket)
+      case None => Answer.Refused("COFFER_RPC", "a message of unknown kind", "use one build of the jar on all nodes")
+    }
+    answer.encode
+  }
+
+  private def poll(ticket: Long): Answer = answers.get(ticket) match {
+    case null => Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
+    case Answer.NotYet => Answer.NotYet
+    case answer =>
+      answers.remove(ticket)
+      answer
+  }
+
+  private def answerTo(ask: Ask): Answer =
+    try ask match {
+        case Ask.NewChallenge() => Answer.Bytes(client.newChallenge().toByteArray)
+        case Ask.Admit(evidence, challenge) =>
+          val admitted = client.admitEngine(
+            AdmitEngine.newBuilder
+              .setEvidence(ByteString.copyFrom(evidence))
+              .setChallenge(ByteString.copyFrom(challenge))
+              .build())
+          if (admitted.getSimulated) {
+            if (!simulated) logWarning("Engines run on simulated evidence: nothing proves what code they are.")
+            simulated = true
+          }
+          Answer.Bytes(admitted.getEngineIdBytes.toByteArray)
+        case Ask.Keys(session, engineId) =>
+          val release = client.releaseKeys(
+            ReleaseKeys.newBuilder.setSession(ByteString.copyFrom(session)).setEngineId(engineId).build())
+          Answer.Bytes(release.toByteArray)
+        case Ask.Attempts(session, producers) =>
+          CofferQuery.bySession(ByteString.copyFrom(session)) match {
+            case Some(query) => Answer.Many(producers.map(query.currentAttempts(_).toByteArray))
+            case None => Answer.Refused("COFFER_SESSION_ENDED", "the query of this task has ended", "")
+          }
+        case Ask.Poll(ticket) => poll(ticket)
+      }
+    catch {
+      case e: CofferException => Answer.Refused(e.code, e.plain, e.hint)
+      case NonFatal(e) =>
+        logWarning("A request of an executor failed", e)
+        Answer.Refused("COFFER_DRIVER", "the driver could not answer an executor; see its log", "")
+    }
+
+  override def close(): Unit = {
+    workers.shutdownNow()
+    client.close()
+    process.foreach(_.close())
+  }
+}
+
+object CofferDriver extends Logging {
+  private val MOST_ASKED = 4096
+
+  def start(sc: SparkContext): CofferDriver = {
+    val conf = sc.conf
+    val application = s"coffer-${UUID.randomUUID}"
+    val service = conf.getOption(CofferConf.CLIENT_SOCKET)
+    val process = if (service.isDefined) None else Some(startClient(conf))
+    try {
+      val greeting = Hello.newBuilder
+        .setProtocol(CofferConf.PROTOCOL)
+        .setApplication(application)
+        .setClusterDeployMode(sc.deployMode == "cluster")
+        .setLocalMaster(CofferConf.isLocal(conf))
+        .setHostEngines(CofferConf.hostEngines(conf))
+        .build()
+      val address = service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
+      val client = new ClientConnections(address, greeting, () => process.flatMap(_.epitaph))
+      val welcome = client.hello()
+      val driver = new CofferDriver(application, process, client, welcome)
+      driver.settings.checkAll(sc)
+      Client.start(driver)
+      if (CofferConf.hostEngines(conf))
+        logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nobody vouches that results are right.")
+      driver
+    } catch {
+      case e: Throwable =>
+        process.foreach(_.close())
+        throw e
+    }
+  }
+
+  private def startClient(conf: SparkConf): EngineProcess = {
+    val binary =
+      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
+    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
+      conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
+      conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
+    EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
+  }
+
+  def stop(driver: CofferDriver): Unit = {
+    Client.stop(driver)
+    driver.close()
+  }
+
+  private[coffer] def encode(bytes: ByteString): String = Base64.getEncoder.encodeToString(bytes.toByteArray)
+}

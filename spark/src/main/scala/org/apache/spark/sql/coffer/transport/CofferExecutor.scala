@@ -1,0 +1,262 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.io.IOException
+import java.nio.file.{Files, Path, Paths}
+import java.util.Base64
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.LockSupport
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.SealedTasks
+import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, TaskMessage => M}
+import org.apache.spark.util.Utils
+
+/** An engine that the driver has admitted, and the connections to it. */
+final class AttestedEngine(val id: String, val address: Address, val pool: ChannelPool, process: Option[EngineProcess]) {
+
+  /** When it proved itself last, by System.nanoTime. */
+  @volatile private[transport] var proved: Long = System.nanoTime()
+
+  def isAlive: Boolean = process.forall(_.isAlive)
+  def epitaph: Option[String] = process.flatMap(_.epitaph)
+
+  def close(): Unit = {
+    pool.close()
+    process.foreach(_.close())
+  }
+}
+
+/**
+ * The executor's half of the plugin. It carries opaque bytes between Spark and the engine beside it: keys, fragments and rows are
+ * sealed for the engine, and nothing here could open them.
+ */
+final class CofferExecutor private (context: PluginContext, extra: Map[String, String]) extends Logging {
+  private val conf = context.conf
+  private val application = setting(CofferConf.APPLICATION)
+  private val ownerKey = Base64.getDecoder.decode(setting(CofferConf.OWNER_KEY))
+  private var current: Option[AttestedEngine] = None
+  private var closed = false
+
+  private def setting(key: String): String = extra.getOrElse(
+    key,
+    throw new CofferException(
+      "COFFER_EXECUTOR",
+      s"the driver's plugin did not hand over its $key",
+      "use one build of the jar on all nodes"))
+
+  /** The engine, started and attested at need: at first use, and again after it died. */
+  def engine(): AttestedEngine = synchronized {
+    if (closed) throw new CofferException("COFFER_EXECUTOR", "this executor is shutting down", "")
+    current.filterNot(_.isAlive).foreach { dead =>
+      logWarning(s"${dead.epitaph.getOrElse("the engine has ended")}; starting another")
+      dead.close()
+      current = None
+    }
+    current match {
+      case Some(engine) =>
+        // In time: once it is too late, the sessions whose keys it has are ended.
+        if (renewNanos > 0 && System.nanoTime() - engine.proved > renewNanos / 2) renew(engine)
+        engine
+      case None =>
+        val engine = start()
+        current = Some(engine)
+        engine
+    }
+  }
+
+  private val renewNanos = TimeUnit.SECONDS.toNanos(extra.get(CofferConf.RENEW_SECONDS).fold(0L)(_.toLong))
+
+  /** What it proved before still counts, or the driver says that it does not when keys are asked for. */
+  private def renew(engine: AttestedEngine): Unit =
+    try attestAgain(engine, engine.proved)
+    catch { case e: CofferException => logWarning(s"the engine could not prove itself again: ${e.getMessage}") }
+
+  /** Has an engine prove itself again that did so last at `proved`, as far as the caller knows: others may have been faster. */
+  def attestAgain(engine: AttestedEngine, proved: Long): Unit = engine.synchronized {
+    if (engine.proved == proved) {
+      attest(engine.address, engine.pool)
+      engine.proved = System.nanoTime()
+    }
+  }
+
+  /** The session's keys for an engine. One that the driver does not know any more, by its age or by a policy that changed, proves itself anew. */
+  def keys(session: Array[Byte], engine: AttestedEngine): Array[Byte] = {
+    val proved = engine.proved
+    try bytes(ask(Ask.Keys(session, engine.id)))
+    catch {
+      case e: CofferException if e.code == CofferExecutor.ENGINE_UNKNOWN =>
+        attestAgain(engine, proved)
+        bytes(ask(Ask.Keys(session, engine.id)))
+    }
+  }
+
+  private def start(): AttestedEngine = {
+    val process = conf.getOption(CofferConf.ENGINE_ADDRESS) match {
+      case Some(_) => None
+      case None => Some(startProcess())
+    }
+    process.foreach(ofThisBuild)
+    val address = process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
+    val pool = new ChannelPool(address)
+    try new AttestedEngine(attest(address, pool), address, pool, process)
+    catch {
+      case e: Throwable =>
+        pool.close()
+        process.foreach(_.close())
+        throw e
+    }
+  }
+
+  private def startProcess(): EngineProcess = {
+    val binary =
+      EngineProcess.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH), CofferConf.ENGINE_PATH)
+    EngineProcess.start("engine", binary, passphrase = false) { (_: Path) =>
+      val spill = Files.createTempDirectory(Paths.get(Utils.getLocalDir(conf)), "coffer-spill-")
+      Seq(
+        "--memory", conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY),
+        "--spill-dir", spill.toString,
+        "--evidence", conf.get(CofferConf.ENGINE_EVIDENCE, "auto"),
+        "--lifeline", "stdin")
+    }
+  }
+
+  /** Says early and plainly what the client engine would refuse anyway: an engine of another version has another protocol. */
+  private def ofThisBuild(process: EngineProcess): Unit = {
+    val wanted = setting(CofferConf.ENGINE_VERSION)
+    if (process.ready.version != wanted) {
+      process.close()
+      throw new CofferException(
+        "COFFER_ENGINE_VERSION",
+        s"the engine on this executor is version ${process.ready.version}, the driver's client engine is $wanted",
+        s"install one build on all nodes, or point ${CofferConf.ENGINE_PATH} at the engine of version $wanted")
+    }
+  }
+
+  /** Challenge from the driver, evidence from the engine, verdict from the driver; both ends' bytes are opaque here. */
+  private def attest(address: Address, pool: ChannelPool): String = {
+    val start = System.nanoTime()
+    val challenge = bytes(ask(Ask.NewChallenge()))
+    val message =
+      try pool.lend { channel =>
+          channel.send(
+            M.ATTEST.getNumber,
+            Attest.newBuilder
+              .setProtocol(CofferConf.PROTOCOL)
+              .setOwnerKey(ByteString.copyFrom(ownerKey))
+              .setChallenge(ByteString.copyFrom(challenge))
+              .setApplication(application)
+              .build())
+          channel.receive()
+        }
+      catch {
+        case e: IOException =>
+          throw new CofferException(
+            "COFFER_ENGINE_LOST",
+            s"no engine answers at $address: ${e.getMessage}",
+            s"see the engine's messages in the executor's log, or check ${CofferConf.ENGINE_ADDRESS}",
+            e)
+      }
+    val evidence = message.kind match {
+      case M.EVIDENCE_VALUE => message.bytes
+      case M.REFUSED_VALUE =>
+        val refused = Refused.parseFrom(message.payload)
+        throw new CofferException(refused.getCode, "the engine refused to attest", refused.getHint)
+      case other => throw CofferExecutor.outOfTurn(other)
+    }
+    val id = new String(bytes(ask(Ask.Admit(evidence, challenge))), "UTF-8")
+    val kind = EngineEvidence.parseFrom(evidence)
+    val millis = (System.nanoTime() - start) / 1000000
+    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is admitted, in $millis ms")
+    id
+  }
+
+  /** Asks the driver and polls for its answer: its endpoint has one thread, which must not wait for anything. */
+  def ask(question: Ask): Answer = {
+    val asked = System.nanoTime()
+    val deadline = asked + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
+    var answer = send(question)
+    answer match {
+      case Answer.Ticket(ticket) =>
+        answer = send(Ask.Poll(ticket))
+        while (answer == Answer.NotYet && System.nanoTime() < deadline && !Thread.currentThread.isInterrupted) {
+          // An answer is seen an eighth later than it is there, at most.
+          val pause = (System.nanoTime() - asked) / 8
+          LockSupport.parkNanos(math.max(TimeUnit.MILLISECONDS.toNanos(1), math.min(pause, TimeUnit.MILLISECONDS.toNanos(50))))
+          answer = send(Ask.Poll(ticket))
+        }
+      case _ =>
+    }
+    answer match {
+      case Answer.Refused(code, message, hint) => throw new CofferException(code, message, hint)
+      case Answer.NotYet =>
+        throw new CofferException("COFFER_DRIVER", "the driver did not answer in time", "see the driver's log")
+      case answer => answer
+    }
+  }
+
+  private def send(question: Ask): Answer = {
+    val answer = context.ask(question.encode) match {
+      case bytes: Array[Byte] => Answer.decode(bytes)
+      case _ => None
+    }
+    answer.getOrElse(throw new CofferException("COFFER_RPC", "the driver's answer is of unknown kind", "use one build"))
+  }
+
+  def bytes(answer: Answer): Array[Byte] = answer match {
+    case Answer.Bytes(value) => value
+    case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of the wrong kind", "use one build")
+  }
+
+  def close(): Unit = synchronized {
+    closed = true
+    current.foreach(_.close())
+    current = None
+  }
+}
+
+object CofferExecutor extends Logging {
+  private val ASK_SECONDS = 120L
+  private val ENGINE_UNKNOWN = "engine_unknown"
+  @volatile private var running: Option[CofferExecutor] = None
+
+  def get: CofferExecutor = running.getOrElse(throw SealedTasks.notRunning)
+
+  def start(context: PluginContext, extra: Map[String, String]): CofferExecutor = {
+    val conf = context.conf
+    val foreign = !CofferConf.isLocal(conf) && !CofferConf.isLocalCluster(conf)
+    if (foreign && sys.env.contains(EngineProcess.PASSPHRASE_VARIABLE)) throw new CofferException(
+      "COFFER_SECRET_ON_EXECUTOR",
+      s"${EngineProcess.PASSPHRASE_VARIABLE} is set in an executor's environment",
+      "set it for the driver only; change the passphrase if the executor's machine is not trusted")
+    if (!CofferConf.isLocal(conf)) SentFailures.install(conf)
+    val executor = new CofferExecutor(context, extra)
+    running = Some(executor)
+    SealedTasks.startBy(new TaskRun(_, _, _))
+    // Attestation takes a round trip or two; the first task should not wait for the engine to start.
+    val warm = new Thread(
+      () =>
+        try executor.engine()
+        catch {
+          case e: CofferException => logWarning(s"the engine could not be started yet: ${e.getMessage}")
+          case e: Exception => logWarning("the engine could not be started yet", e)
+        },
+      "coffer-engine-start")
+    warm.setDaemon(true)
+    warm.start()
+    executor
+  }
+
+  def stop(executor: CofferExecutor): Unit = {
+    if (running.contains(executor)) running = None
+    executor.close()
+  }
+
+  def outOfTurn(kind: Int): CofferException = new CofferException(
+    "COFFER_ENGINE_PROTOCOL",
+    s"the engine does not speak this plugin's protocol: it sent a message of type $kind out of turn",
+    "use the engine and the jar of one build")
+}

@@ -1,0 +1,121 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.io.IOException
+import java.nio.{ByteBuffer, ByteOrder}
+import java.util.Base64
+
+import com.google.protobuf.ByteString
+
+import org.apache.spark.TaskContext
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.exec.{CofferTaskException, SealedPartition, SealedTask, SealedWork}
+import org.apache.spark.sql.coffer.proto.wire.{Done, Failed, Need, NeedKeys, Release, Start, TaskMessage => M}
+
+/** One attempt of a task: its conversation with the engine. The engine drives; this thread answers. */
+private[transport] final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskContext)
+    extends SealedTask
+    with Logging {
+
+  override def partition: Int = split.index
+
+  override def run(out: (Int, ByteBuffer) => Unit): Done = {
+    val executor = CofferExecutor.get
+    val engine = executor.engine()
+    val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
+    val channel =
+      try engine.pool.take()
+      catch { case e: IOException => throw lost(engine, e) }
+    var sound = false
+    // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the engine learns of either.
+    context.addTaskCompletionListener[Unit](_ => if (!sound) channel.close())
+    try {
+      channel.send(M.START.getNumber, start(executor, engine))
+      val done = converse(executor, engine, channel, inputs, out)
+      sound = true
+      engine.pool.give(channel)
+      done
+    } catch {
+      case e: IOException if !context.isInterrupted() && !inputs.isFault(e) => throw lost(engine, e)
+    } finally {
+      if (!sound) channel.close()
+    }
+  }
+
+  private def start(executor: CofferExecutor, engine: AttestedEngine): Start = {
+    val start = Start.newBuilder
+      .setProtocol(CofferConf.PROTOCOL)
+      .setSession(ByteString.copyFrom(work.session))
+      .setSealedFragment(ByteString.copyFrom(work.fragment))
+      .setSealedDescriptor(ByteString.copyFrom(split.descriptor))
+      .setStage(work.stage)
+      .setPartition(split.index)
+    work.objects.foreach(o => start.addSealedObjects(ByteString.copyFrom(o)))
+    work.releases.get(engine.id).foreach(r => start.setRelease(Release.parseFrom(r)))
+    // A repeated task may read maps that were repeated too: which attempts count has changed since the stage was sealed.
+    if (split.rectangles.nonEmpty && (context.attemptNumber() > 0 || context.stageAttemptNumber() > 0)) {
+      executor.ask(Ask.Attempts(work.session, split.rectangles.map(_.producerStage).distinct)) match {
+        case Answer.Many(lists) => lists.foreach(l => start.addSealedObjects(ByteString.copyFrom(l)))
+        case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of the wrong kind", "use one build")
+      }
+    }
+    start.build()
+  }
+
+  private def converse(
+      executor: CofferExecutor,
+      engine: AttestedEngine,
+      channel: Channel,
+      inputs: TaskInputs,
+      out: (Int, ByteBuffer) => Unit): Done = {
+    var done: Option[Done] = None
+    while (done.isEmpty) {
+      context.killTaskIfInterrupted()
+      val message = channel.receive()
+      message.kind match {
+        case M.OUT_VALUE =>
+          val target = u32(message)
+          out(target, message.payload)
+        case M.NEED_VALUE =>
+          val input = Need.parseFrom(message.payload).getInputId
+          answer(channel, input, inputs)
+        case M.NEED_KEYS_VALUE =>
+          val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
+          val release = executor.keys(session, engine)
+          channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
+        case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
+        case M.FAILED_VALUE => throw failed(Failed.parseFrom(message.payload))
+        case other => throw CofferExecutor.outOfTurn(other)
+      }
+    }
+    done.get
+  }
+
+  private val inputHeader = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN)
+
+  private def answer(channel: Channel, input: Int, inputs: TaskInputs): Unit = {
+    inputHeader.clear()
+    inputHeader.putInt(input).flip()
+    inputs.next(input) match {
+      case Some(bytes) => channel.send(M.IN.getNumber, inputHeader, bytes)
+      case None => channel.send(M.IN_END.getNumber, inputHeader)
+    }
+  }
+
+  private def u32(message: Message): Int = {
+    if (message.payload.remaining < 4) throw CofferExecutor.outOfTurn(message.kind)
+    message.payload.order(ByteOrder.LITTLE_ENDIAN).getInt()
+  }
+
+  private def failed(failure: Failed): CofferTaskException = new CofferTaskException(
+    failure.getCode,
+    work.stage,
+    split.index,
+    Base64.getEncoder.encodeToString(failure.getSealedError.toByteArray))
+
+  private def lost(engine: AttestedEngine, e: IOException): CofferException = new CofferException(
+    "COFFER_ENGINE_LOST",
+    engine.epitaph.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
+    "the task may be repeated with a new engine; the executor's log has the engine's last words",
+    e)
+}

@@ -1,0 +1,97 @@
+package org.apache.spark.sql.coffer.translate
+
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.functions.udf
+
+/** What is refused, and in which words. */
+class SupportSuite extends AnyFunSuite with PlanFixture {
+
+  private def messages(sql: String): Seq[String] =
+    Support.check(physical(sql), PlanFixture.Scans).map(_.message)
+
+  private def refused(sql: String, message: String): Unit = {
+    assert(messages(sql).contains(message), messages(sql).mkString("\n", "\n", "\n"))
+    ()
+  }
+
+  test("every golden query is supported, with and without adaptive execution") {
+    GoldenQueries.all.foreach { query =>
+      withConf(query.conf: _*)(assert(messages(query.sql) === Nil, query.name))
+      withConf(query.conf :+ ("spark.sql.adaptive.enabled" -> "true"): _*)(
+        assert(messages(query.sql) === Nil, query.name))
+    }
+  }
+
+  test("joins") {
+    refused(
+      "SELECT a.i FROM t a FULL JOIN t b ON a.l < b.l",
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
+    refused(
+      "SELECT /*+ BROADCAST(a) */ a.i FROM t a LEFT JOIN t b ON a.l < b.l",
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
+    assert(
+      messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t a").exists(_.contains("scalar subquery that may give several rows")))
+    assert(messages("SELECT a.i FROM t a JOIN t b ON a.s RLIKE b.s").exists(_.contains("regular expressions of Java's dialect")))
+  }
+
+  test("windows, generators, samples, coalesce") {
+    refused("SELECT row_number() OVER (ORDER BY i) FROM t", "Window: window functions are not supported")
+    refused("SELECT explode(items) FROM nested", "Generate: generators such as explode are not supported")
+    assert(messages("SELECT i FROM t TABLESAMPLE (50 PERCENT)").exists(_.startsWith("Sample: ")))
+    refused(
+      "SELECT /*+ COALESCE(1) */ i FROM t",
+      "Coalesce: merging partitions without an exchange is not supported; use repartition instead of coalesce")
+  }
+
+  test("types are named with their column") {
+    assert(
+      messages("SELECT items FROM nested") ===
+        Seq("Scan parquet : items: type ARRAY<INT>: nested types are not supported"))
+    refused(
+      "SELECT folded FROM nested",
+      "Scan parquet : folded: type STRING COLLATE UTF8_LCASE: only the UTF8_BINARY collation is supported")
+    assert(messages("SELECT ts - ts FROM t").exists(_.endsWith("intervals are not supported")))
+  }
+
+  test("functions that are not deterministic, and user-defined ones") {
+    refused(
+      "SELECT rand(7) FROM t",
+      "Project: rand(?): rand is not deterministic: a repeated task would give other rows")
+    spark.udf.register("secret_length", udf((s: String) => s.length))
+    assert(
+      messages("SELECT secret_length(s) FROM t").exists(
+        _.endsWith("user-defined functions would see opened data outside the enclave")))
+  }
+
+  test("a literal's value is in no message") {
+    val all = messages("SELECT regexp_replace(s, 'hunter2', 'x') FROM t WHERE s RLIKE 'hunter2'")
+    assert(all.nonEmpty)
+    assert(all.forall(!_.contains("hunter2")), all)
+    assert(all.exists(_.contains("regexp_replace(s, ?, ?, ?)")), all)
+  }
+
+  test("everything that is missing is named at once, below subqueries too") {
+    val all = messages("SELECT rand(1), md5(s) FROM t WHERE i > (SELECT count(*) FROM t WHERE s RLIKE 'a')")
+    assert(all.exists(_.startsWith("Project: ")), all)
+    assert(all.exists(_.contains("regular expressions of Java's dialect are not supported")), all)
+  }
+
+  test("a plaintext table beside a sealed one") {
+    val none = new LeafResolver { def leaf(plan: org.apache.spark.sql.execution.SparkPlan): Option[Leaf] = None }
+    assert(Support.check(physical("SELECT i FROM t"), none).map(_.reason).exists(_.startsWith("a plaintext table")))
+  }
+
+  test("a struct is refused but where the optimizer made it of several scalar subqueries") {
+    refused(
+      "SELECT named_struct('a', i) FROM t",
+      "Project: named_struct(?, i): type STRUCT<a: INT>: nested types are not supported")
+    assert(messages("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) FROM t)") === Nil)
+  }
+
+  test("aggregates without a kernel") {
+    refused(
+      "SELECT collect_list(i) FROM t",
+      "ObjectHashAggregate: collect_list(i): the aggregate function collect_list is not supported")
+  }
+}

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{Array, ArrayRef, BinaryArray, cast::AsArray};
 use arrow_schema::DataType;
-use coffer_schemes::{ColumnSpec, Computable, Ordinals, Place, Scheme, SchemeError, SchemeKey, SumOpening};
+use coffer_schemes::{ColumnSpec, Computable, Ordinals, Place, Scheme, SchemeError, SumOpening};
 use coffer_sealing::fill_random;
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{NonZero, Odd, U1536, U3072, U6144};
@@ -70,11 +70,35 @@ impl Drop for Half {
     }
 }
 
+/// The two primes, which make the key. Zeroed on drop, without `Debug` or `==`.
+#[derive(Clone)]
+pub struct PaillierKey(Zeroizing<Vec<u8>>);
+
 impl Paillier {
+    /// Two random primes of 1,536 bits; takes about a second.
+    pub fn generate_key() -> Result<PaillierKey, SchemeError> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MODULUS_LEN));
+        while bytes.len() < MODULUS_LEN {
+            let mut candidate = Zeroizing::new([0; PRIME_LEN]);
+            fill_random(candidate.as_mut_slice())?;
+            // The two highest bits set, so that N has all of its bits; odd.
+            if let [first, .., last] = candidate.as_mut_slice() {
+                *first |= 0xc0;
+                *last |= 1;
+            }
+            let mut number = U1536::from_be_slice(candidate.as_slice());
+            if crypto_primes::is_prime(crypto_primes::Flavor::Any, &number) {
+                bytes.extend_from_slice(candidate.as_slice());
+            }
+            number.zeroize();
+        }
+        Ok(PaillierKey(bytes))
+    }
+
     /// With a key of [`Paillier::generate_key`].
-    pub fn new(key: &SchemeKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
+    pub fn new(key: &PaillierKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
         let bad = || SchemeError::BadKey { scheme: NAME };
-        let (p, q) = key.expose().split_first_chunk::<PRIME_LEN>().ok_or_else(bad)?;
+        let (p, q) = key.0.split_first_chunk::<PRIME_LEN>().ok_or_else(bad)?;
         let q: &[u8; PRIME_LEN] = q.try_into().map_err(|_| bad())?;
         let (p, q) = (U1536::from_be_slice(p), U1536::from_be_slice(q));
         let modulus = product(&p, &q);
@@ -263,26 +287,6 @@ impl Scheme for Paillier {
         }
         self.ordinals.restore(ordinals.into_iter(), array.nulls().cloned())
     }
-
-    /// Two random primes of 1,536 bits; takes about a second.
-    fn generate_key() -> Result<SchemeKey, SchemeError> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(MODULUS_LEN));
-        while bytes.len() < MODULUS_LEN {
-            let mut candidate = Zeroizing::new([0; PRIME_LEN]);
-            fill_random(candidate.as_mut_slice())?;
-            // The two highest bits set, so that N has all of its bits; odd.
-            if let [first, .., last] = candidate.as_mut_slice() {
-                *first |= 0xc0;
-                *last |= 1;
-            }
-            let mut number = U1536::from_be_slice(candidate.as_slice());
-            if crypto_primes::is_prime(crypto_primes::Flavor::Any, &number) {
-                bytes.extend_from_slice(candidate.as_slice());
-            }
-            number.zeroize();
-        }
-        Ok(SchemeKey::from_bytes(&bytes))
-    }
 }
 
 #[cfg(test)]
@@ -293,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    static KEY: LazyLock<SchemeKey> = LazyLock::new(|| Paillier::generate_key().unwrap());
+    static KEY: LazyLock<PaillierKey> = LazyLock::new(|| Paillier::generate_key().unwrap());
 
     fn paillier(data_type: DataType) -> Paillier {
         Paillier::new(&KEY, &ColumnSpec::new(data_type)).unwrap()
@@ -350,7 +354,7 @@ mod tests {
             let error = scheme.decrypt(&altered, Place::Anywhere).unwrap_err();
             assert!(matches!(error, SchemeError::Unauthentic { row: 1 }), "{error}");
         }
-        assert!(Paillier::new(&SchemeKey::from_bytes(&[7; 32]), &ColumnSpec::new(DataType::Int64)).is_err());
-        assert!(Paillier::new(&SchemeKey::from_bytes(&[0; 384]), &ColumnSpec::new(DataType::Int64)).is_err());
+        assert!(Paillier::new(&PaillierKey(Zeroizing::new(vec![7; 32])), &ColumnSpec::new(DataType::Int64)).is_err());
+        assert!(Paillier::new(&PaillierKey(Zeroizing::new(vec![0; 384])), &ColumnSpec::new(DataType::Int64)).is_err());
     }
 }

@@ -213,7 +213,6 @@ mod tests {
             &ColumnSpec::new(DataType::Int64).in_link_group("a"),
         );
         assert!(other.unwrap().decrypt(&stored, Place::Anywhere).is_err());
-        assert!(Det::new(&SchemeKey::from_bytes(&[8; 31]), &ColumnSpec::new(DataType::Int64)).is_err());
     }
 
     #[test]

@@ -95,9 +95,6 @@ pub enum SchemeError {
         /// Row of the array.
         row: usize,
     },
-    /// Values, or frequencies of values, that a SPLASHE plan was not made for.
-    #[error("the column's values are not spread as the plan says; plan anew and encrypt the table anew")]
-    Unbalanced,
     /// A key of the wrong length or form.
     #[error("the key is not one of {scheme}")]
     BadKey {

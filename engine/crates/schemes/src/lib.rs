@@ -9,9 +9,6 @@
 //! | [`ope`] | Boldyreva et al. 2009 | order, about the upper half of the bits, which values are NULL |
 //! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair, which values are NULL |
 //! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took, which values are NULL |
-//! | [`splashe`] | Seabed's enhanced SPLASHE: a dimension and a measure | how many values are frequent |
-//!
-//! Paillier, the slow reference for sums, is a crate of its own: no enclave needs its big numbers.
 //!
 //! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
 //! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
@@ -41,7 +38,6 @@ mod place;
 pub mod plain;
 mod scheme;
 mod siv;
-pub mod splashe;
 pub mod standard;
 pub mod tee;
 
@@ -54,7 +50,6 @@ pub use ore::Ore;
 pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
 pub use scheme::{ColumnSpec, Computable, Scheme, SchemeKey};
-pub use splashe::{Splashe, SplasheColumns, SplashePlan};
 pub use standard::Standard;
 pub use tee::Tee;
 

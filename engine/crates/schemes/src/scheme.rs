@@ -3,7 +3,6 @@
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use coffer_sealing::{DerivationKey, Secret};
-use zeroize::Zeroizing;
 
 use crate::{Domain, Place, SchemeError};
 
@@ -123,37 +122,36 @@ impl ColumnSpec {
     }
 }
 
-/// The secret of a scheme: 32 bytes, but for Paillier, whose key is its two primes.
+/// The secret of a scheme: 32 bytes.
 ///
 /// Zeroed on drop, without `Debug` or `==`.
 #[derive(Clone)]
-pub struct SchemeKey(Zeroizing<Vec<u8>>);
+pub struct SchemeKey(Secret<32>);
 
 impl SchemeKey {
     /// A fresh key of 32 bytes.
     pub fn generate() -> Result<Self, SchemeError> {
-        Ok(Self::from_secret(&Secret::generate()?))
+        Ok(Self(Secret::generate()?))
     }
 
     /// A key that the key schedule derived.
     pub fn from_secret(secret: &Secret<32>) -> Self {
-        Self(Zeroizing::new(secret.expose().to_vec()))
+        Self(secret.clone())
     }
 
     /// A stored key; the caller's copy is the caller's to zeroize.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        Self(Zeroizing::new(bytes.to_vec()))
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self(Secret::from_bytes(*bytes))
     }
 
     /// The bytes, to be wrapped and stored.
-    pub fn expose(&self) -> &[u8] {
-        &self.0
+    pub fn expose(&self) -> &[u8; 32] {
+        self.0.expose()
     }
 
     /// The root of what `scheme` derives from this key.
     pub(crate) fn root(&self, scheme: &'static str) -> Result<DerivationKey, SchemeError> {
-        let secret = Secret::from_slice(&self.0).map_err(|_| SchemeError::BadKey { scheme })?;
-        Ok(DerivationKey::new(&format!("scheme {scheme}"), &secret))
+        Ok(DerivationKey::new(&format!("scheme {scheme}"), &self.0))
     }
 }
 

@@ -9,9 +9,6 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The version of both protocols that this build speaks.
-pub const PROTOCOL: u32 = 1;
-
 /// The longest message, type and payload together.
 pub const MAX_MESSAGE: usize = 64 << 20;
 

@@ -8,9 +8,8 @@ use std::{
 };
 
 use coffer_engine::session::Sessions;
-use coffer_keys::{ColumnId, KekSet, TableId, TableKey};
 use coffer_sealing::{
-    Attempt, DerivationKey, ExecutionId, Partition, Secret, SessionId, SessionKey, StageId, StreamOpener, StreamTarget,
+    Attempt, ColumnId, Kek, KekId, KekSet, TableId, DerivationKey, ExecutionId, Partition, Secret, SessionId, SessionKey, StageId, StreamOpener, StreamTarget,
 };
 
 /// A key as the test keeps it: not as it lies in memory.
@@ -56,10 +55,10 @@ impl Masked {
 fn a_session_takes_its_keys_along() {
     let sessions = Sessions::default();
     let (id, now) = (SessionId::draw().unwrap(), Instant::now());
-    let table = TableKey::generate(TableId([1; 16])).unwrap();
+    let column = KekId::column(TableId([1; 16]), ColumnId(1));
     let (kek, session) = {
         let mut keks = KekSet::new();
-        keks.insert(table.kek(ColumnId(1)).unwrap());
+        keks.insert(Kek::new(column, Secret::generate().unwrap()));
         let kek = Masked::of(keks.iter().next().unwrap().expose());
         let secret = Secret::generate().unwrap();
         let session = Masked::of(secret.expose());

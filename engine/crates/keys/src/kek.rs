@@ -133,7 +133,8 @@ pub struct Kek {
 }
 
 impl Kek {
-    pub(crate) fn new(id: KekId, secret: Secret<32>) -> Self {
+    /// A KEK of this name.
+    pub fn new(id: KekId, secret: Secret<32>) -> Self {
         Self { id, secret }
     }
 

@@ -1,4 +1,4 @@
-//! Keys at the trusted site, and how they reach an engine: keyring, policy, evidence, release.
+//! Custody of keys at the owner's side: keyring, masters, policy, the checking of evidence, and the release of keys.
 //!
 //! * [`Home`]: the folder with keyring, policy and register;
 //! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
@@ -6,12 +6,12 @@
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
 //! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error, and that the owner signed; [`Draft`] is one that
 //!   nobody vouches for;
-//! * [`evidence`]: what an engine says of itself, and who checks it; [`AttestedEngine`] is the proof of that;
-//! * [`release`]: HPKE from the owner to an attested engine. The only code of this crate that enclaves use, besides
-//!   making evidence and [`KekSet`].
+//! * [`AttestedEngine`]: the proof that an engine's evidence was checked; [`verifiers`] asks the process that checks it;
+//! * [`ReleaseSender`]: HPKE from the owner to an attested engine;
+//! * [`recovery`]: shares of a keyring.
 //!
-//! Not here: the register's contents and the manifest (coffer-table), the sockets, prompting for a passphrase. Nothing
-//! in this crate prints or logs.
+//! Not here: the register's contents and the manifest (coffer-catalog), the sockets, prompting for a passphrase. Nothing
+//! in this crate prints or logs, and no enclave links it.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -24,48 +24,42 @@
     )
 )]
 
-mod codec;
+mod attest;
 mod durable;
-pub mod evidence;
 mod file_keys;
 mod home;
-mod kek;
 pub mod keyring;
 pub mod location;
 pub mod master;
-mod owner;
+mod owner_key;
 mod passphrase;
 pub mod policy;
-mod protection;
-pub mod release;
+pub mod recovery;
 mod scheme_key;
+mod sender;
 mod stamp;
 mod table_key;
+pub mod verifiers;
 
-pub use evidence::{
-    AttestedEngine, Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind,
-    Issuer, NoTee, Simulated, Verifier, attest, attest_again, attest_host,
-};
+pub use attest::{AttestedEngine, Challenges, Check, Checks, NoTee, Verifier, attest, attest_again, attest_host};
 pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
 pub use home::{Home, HomeError};
-pub use kek::{Kek, KekError, KekId, KekSet};
 pub use keyring::{
     AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey, WrappedLinkKey,
     WrappedTableKey,
 };
 pub use location::LocationError;
 pub use master::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey};
-pub use owner::{OwnerKey, OwnerPublicKey};
+pub use owner_key::OwnerKey;
 pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{
     Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, Policy, PolicyDigest, PolicyError, PolicyHead, PolicyHeads,
     PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
 };
-pub use protection::Protection;
-pub use release::{EngineKey, ReleaseError, ReleasePayload, ReleaseReceiver, ReleaseSender, SealedRelease};
-pub use scheme_key::{LinkId, LinkKey};
+pub use scheme_key::LinkKey;
+pub use sender::ReleaseSender;
 pub use stamp::Stamp;
-pub use table_key::{ColumnId, ManifestKey, TableId, TableKey};
+pub use table_key::{ManifestKey, TableKey};
 
 #[cfg(test)]
 mod vectors;

@@ -22,7 +22,8 @@ pub enum Protection {
 }
 
 impl Protection {
-    pub(crate) const ALL: [Protection; 7] = [
+    /// All of them.
+    pub const ALL: [Protection; 7] = [
         Protection::Plain,
         Protection::Std,
         Protection::Det,

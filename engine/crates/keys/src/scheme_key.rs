@@ -5,54 +5,10 @@
 //! and nonces must be used once.
 //! None of them leaves the trusted site.
 
-use std::{fmt, str::FromStr};
+use coffer_schemes::Protection;
+use coffer_sealing::{ColumnId, DerivationKey, Error, LinkId, Secret};
 
-use coffer_sealing::{DerivationKey, Error, Secret, fill_random};
-
-use crate::{ColumnId, Protection, TableKey};
-
-/// A group of columns with comparable ciphertexts: 128 random bits, not secret. Written as hex.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub [u8; 16]);
-
-impl LinkId {
-    /// A new link's id.
-    pub fn draw() -> Result<Self, Error> {
-        let mut bytes = [0; 16];
-        fill_random(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for LinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for LinkId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LinkId({self})")
-    }
-}
-
-impl FromStr for LinkId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let mut bytes = [0; 16];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::WrongLength {
-            want: 16,
-            got: text.len() / 2,
-        })?;
-        Ok(Self(bytes))
-    }
-}
+use crate::TableKey;
 
 /// A link's key. In the register it lies wrapped by a master ([`crate::Keyring::wrap_link`]).
 #[derive(Clone)]
@@ -109,7 +65,7 @@ impl TableKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TableId;
+    use coffer_sealing::TableId;
 
     #[test]
     fn every_scheme_column_and_link_has_its_own_key() {

@@ -1,65 +1,8 @@
 //! A table's key and what is derived from it. The table key and the manifest key never leave the trusted site.
 
-use std::{fmt, str::FromStr};
-
-use coffer_sealing::{DerivationKey, Error, Secret, fill_random, open_blob, seal_blob};
-
-use crate::{Kek, KekId};
-
-/// A table, whatever it is called: 128 random bits, not secret. Written as hex.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TableId(pub [u8; 16]);
-
-impl TableId {
-    /// A new table's id.
-    pub fn draw() -> Result<Self, Error> {
-        let mut bytes = [0; 16];
-        fill_random(&mut bytes)?;
-        Ok(Self(bytes))
-    }
-
-    /// From the 16 bytes of a message or file.
-    pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
-        Ok(Self(bytes.try_into().map_err(|_| Error::WrongLength {
-            want: 16,
-            got: bytes.len(),
-        })?))
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for TableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for TableId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TableId({self})")
-    }
-}
-
-impl FromStr for TableId {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let mut bytes = [0; 16];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::WrongLength {
-            want: 16,
-            got: text.len() / 2,
-        })?;
-        Ok(Self(bytes))
-    }
-}
-
-/// A column of a table: given once, never used again for another column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ColumnId(pub u32);
+use coffer_sealing::{
+    ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob,
+};
 
 /// A table's key. In the register it lies wrapped by a master ([`crate::Keyring::wrap`]).
 #[derive(Clone)]
@@ -157,5 +100,41 @@ impl ManifestKey {
             &[self.table.as_bytes(), &version.to_le_bytes(), envelope],
             sealed,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TableId {
+        TableId([7; 16])
+    }
+
+    #[test]
+    fn every_column_has_a_key_of_its_own() {
+        let key = TableKey::from_secret(table(), Secret::from_bytes([1; 32]));
+        let other = TableKey::from_secret(TableId([8; 16]), Secret::from_bytes([1; 32]));
+        let keks = [
+            key.kek(ColumnId(0)),
+            key.kek(ColumnId(1)),
+            key.footer_kek(),
+            other.kek(ColumnId(0)),
+            other.footer_kek(),
+        ];
+        let distinct: std::collections::HashSet<[u8; 32]> = keks.into_iter().map(|kek| *kek.unwrap().expose()).collect();
+        assert_eq!(distinct.len(), 5);
+        assert_ne!(key.key_check().unwrap(), other.key_check().unwrap());
+    }
+
+    #[test]
+    fn manifests_open_at_their_version_only() {
+        let key = TableKey::generate(table()).unwrap().manifest_key().unwrap();
+        let sealed = key.seal(3, b"envelope", b"files").unwrap();
+        assert_eq!(key.open(3, b"envelope", &sealed).unwrap(), b"files");
+        assert!(key.open(2, b"envelope", &sealed).is_err());
+        assert!(key.open(3, b"other", &sealed).is_err());
+        let other = TableKey::generate(table()).unwrap().manifest_key().unwrap();
+        assert!(other.open(3, b"envelope", &sealed).is_err());
     }
 }

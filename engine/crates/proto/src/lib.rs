@@ -1,6 +1,17 @@
-//! The two contracts between the JVM and the engines, as generated types: [`plan`] is the fragment IR, [`wire`] the
-//! messages. The texts are in `proto/`, with the meaning of every field. Decoding bounds recursion (prost's limit of
-//! 100) and is the only thing done here: what a message *means* is checked where it is used.
+//! What the JVM, the engines and the owner's side say to each other.
+//!
+//! [`plan`] (the fragment IR) and [`wire`] (the messages) are generated from the texts in `proto/`, which give the meaning of
+//! every field; decoding bounds recursion (prost's limit of 100), and what a message *means* is checked where it is used.
+//! [`framing`] takes messages off a socket. [`evidence`] and [`release`] are what attestation and the release of keys look
+//! like on both sides: who makes and opens them is in `coffer-release`, who checks and sends them in `coffer-custody`.
+
+pub mod evidence;
+pub mod framing;
+pub mod release;
+pub mod tree;
+
+pub use evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind};
+pub use release::{OwnerPublicKey, ReleaseError, ReleasePayload, SealedRelease};
 
 /// The fragment IR (`proto/coffer/plan.proto`).
 #[allow(missing_docs, clippy::all, clippy::pedantic)] // generated

@@ -119,3 +119,34 @@ number_id!(
     /// One run of a plan within a session. A shuffle's output outlives it, so shuffle streams leave it out.
     ExecutionId(u64)
 );
+random_id!(
+    /// A table, whatever it is called. Not a secret. Written as hex.
+    TableId
+);
+random_id!(
+    /// A group of columns with comparable ciphertexts. Not a secret. Written as hex.
+    LinkId
+);
+
+/// A column of a table: given once, never used again for another column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u32);
+
+macro_rules! id_from_hex {
+    ($($name:ident),*) => {
+        $(impl std::str::FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                let mut bytes = [0; 16];
+                hex::decode_to_slice(text, &mut bytes).map_err(|_| Error::WrongLength {
+                    want: 16,
+                    got: text.len() / 2,
+                })?;
+                Ok(Self(bytes))
+            }
+        })*
+    };
+}
+
+id_from_hex!(TableId, LinkId);

@@ -27,9 +27,13 @@
 mod aead;
 pub mod blob;
 mod bytes;
+mod digest;
 mod error;
+mod execution;
+pub mod fields;
 pub mod frame;
 mod ids;
+pub mod kek;
 pub mod message;
 pub mod object;
 mod schedule;
@@ -40,9 +44,14 @@ pub mod stream;
 mod unsealed;
 
 pub use blob::{open_blob, seal_blob};
+pub use digest::sha256;
 pub use error::{Error, Fault, RefusedBy};
+pub use execution::{split_execution, with_execution};
 pub use frame::{FrameHeader, MAX_FRAME_LEN, OpenedFrame};
-pub use ids::{AttemptId, ExecutionId, MessageId, Partition, SessionId, SessionIssuer, StageId};
+pub use ids::{
+    AttemptId, ColumnId, ExecutionId, LinkId, MessageId, Partition, SessionId, SessionIssuer, StageId, TableId,
+};
+pub use kek::{Kek, KekError, KekId, KekSet};
 pub use message::{MessageIdentity, Purpose, identity, open_message, seal_message};
 pub use object::{ObjectKind, open_object, seal_object};
 pub use schedule::{DerivationKey, SessionKey};
@@ -66,3 +75,5 @@ pub const UNSEALED_WARNING: Option<&str> = None;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

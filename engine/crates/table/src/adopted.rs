@@ -52,7 +52,7 @@ impl Adopted {
     }
 
     /// Every column's and the footer's, once; no key twice.
-    pub(crate) fn is_sane(&self, columns: impl Fn(u32) -> bool) -> bool {
+    pub fn is_sane(&self, columns: impl Fn(u32) -> bool) -> bool {
         let mut ids: Vec<u32> = self.keys.iter().map(|key| key.column).collect();
         let mut names: Vec<&[u8; 32]> = self.keys.iter().map(|key| key.metadata.as_bytes()).collect();
         ids.sort_unstable();
@@ -91,7 +91,7 @@ impl KeyRetriever for AdoptedRetriever {
 
 #[cfg(test)]
 mod tests {
-    use coffer_keys::TableKey;
+    use coffer_sealing::{Kek, Secret};
 
     use super::*;
 
@@ -126,10 +126,11 @@ mod tests {
 
     #[test]
     fn keys_open_by_their_metadata_and_their_columns_kek() {
-        let table = TableKey::generate(TableId([7; 16])).unwrap();
-        let (one, two) = (table.kek(ColumnId(1)).unwrap(), table.kek(ColumnId(2)).unwrap());
-        let retriever = |wrapped: String, keks: Vec<coffer_keys::Kek>| AdoptedRetriever {
-            table: table.table(),
+        let table = TableId([7; 16]);
+        let kek = |id, byte| Kek::new(KekId::column(table, ColumnId(id)), Secret::from_bytes([byte; 32]));
+        let (one, two) = (kek(1, 1), kek(2, 2));
+        let retriever = |wrapped: String, keks: Vec<Kek>| AdoptedRetriever {
+            table,
             adopted: Adopted {
                 clear_footer: false,
                 keys: vec![AdoptedKey {

@@ -8,6 +8,7 @@
 //! All of it happens in the folder in which the table's manifest was found, held open, and no link below it is followed: so a host that puts a link
 //! in a folder's place has nothing of another table removed.
 
+use coffer_format::Error as FormatError;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
@@ -18,7 +19,7 @@ use coffer_keys::{Home, TableId};
 
 use crate::{
     Digest, Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest, WriteId, disk,
-    folder::Folder,
+    disk::Folder,
     open::{MANIFEST_LIMIT, version_of},
     writer::name_parts,
 };
@@ -129,7 +130,7 @@ pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
 fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
     let folder = match Folder::open(&record.path) {
         Ok(folder) => folder,
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(Error::Format(FormatError::Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let manifests = Path::new(MANIFEST_FOLDER);

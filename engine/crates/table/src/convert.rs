@@ -1,5 +1,6 @@
 //! Source data into Spark's types: losslessly, or refused with the column's name.
 
+use coffer_format::Error as FormatError;
 use std::sync::Arc;
 
 use arrow::{
@@ -24,11 +25,11 @@ pub fn columns_of(source: &Schema) -> Result<Vec<(String, SparkType, bool)>, Err
 /// Brings a batch into a table's schema, column by column in order.
 pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Error> {
     if batch.num_columns() != schema.fields().len() {
-        return Err(Error::BatchSchema(format!(
+        return Err(FormatError::BatchSchema(format!(
             "{} columns instead of {}",
             batch.num_columns(),
             schema.fields().len()
-        )));
+        )).into());
     }
     let columns = batch
         .columns()
@@ -37,10 +38,10 @@ pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch,
         .map(|(column, field)| {
             if !field.is_nullable() && column.logical_null_count() > 0 {
                 let reason = "NULL in a column that is NOT NULL".to_owned();
-                return Err(Error::Lossy {
+                return Err(FormatError::Lossy {
                     column: field.name().clone(),
                     reason,
-                });
+                }.into());
             }
             to_type(column, field.data_type(), field.name())
         })
@@ -58,10 +59,10 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
     if array.data_type() == to {
         return Ok(Arc::clone(array));
     }
-    let lossy = |reason: &str| Error::Lossy {
+    let lossy = |reason: &str| Error::from(FormatError::Lossy {
         column: column.to_owned(),
         reason: reason.to_owned(),
-    };
+    });
     match array.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _)
             if array
@@ -120,7 +121,7 @@ mod tests {
         let whole = arr(TimestampNanosecondArray::from(vec![Some(-5000), None]));
         assert_eq!(to_type(&whole, &to, "a").unwrap().null_count(), 1);
         let broken = arr(TimestampNanosecondArray::from(vec![-5001]));
-        assert!(matches!(to_type(&broken, &to, "a"), Err(Error::Lossy { .. })));
+        assert!(matches!(to_type(&broken, &to, "a"), Err(Error::Format(FormatError::Lossy { .. }))));
     }
 
     #[test]

@@ -7,31 +7,11 @@ use std::{
     path::Path,
 };
 
-use crate::{Error, NotAFile};
+use coffer_format::{Error as FormatError, files::Disk};
 
-/// Before the random part of a temporary file's name. Nobody reads such files; `verify` names them.
-pub(crate) const TEMPORARY: &str = ".tmp-";
+use crate::Error;
 
-pub(crate) fn random_hex<const N: usize>() -> Result<String, Error> {
-    let mut bytes = [0; N];
-    coffer_sealing::fill_random(&mut bytes)?;
-    Ok(hex::encode(bytes))
-}
-
-/// What is done to a disk, by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Op {
-    Open,
-    Read,
-    Make,
-    Create,
-    Write,
-    Link,
-    Rename,
-    Remove,
-    Sync,
-    Lock,
-}
+pub(crate) use coffer_format::files::{Op, TEMPORARY, open};
 
 /// Everything that a publication does to a disk goes through here, so that tests can have any of it fail, or be the last thing that the process did.
 #[cfg_attr(not(test), allow(unused_variables, reason = "tests look at them"))]
@@ -44,6 +24,22 @@ pub(crate) fn act<T>(op: Op, path: &Path, act: impl FnOnce() -> io::Result<T>) -
 
 #[cfg(test)]
 pub(crate) mod fault;
+
+/// Has the table's files written by [`act`].
+#[derive(Debug, Clone, Copy)]
+pub struct Judged;
+
+impl Disk for Judged {
+    fn act<T>(op: Op, path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        act(op, path, work)
+    }
+}
+
+pub(crate) type Folder = coffer_format::folder::Folder<Judged>;
+/// Makes the files of one write of a table.
+pub type TableWriter = coffer_format::TableWriter<Judged>;
+/// One file being written.
+pub type FileWriter = coffer_format::FileWriter<Judged>;
 
 /// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed
 /// process left in `<path>.tmp`, the next removes.
@@ -80,14 +76,6 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), Error> {
     act(Op::Sync, folder, sync).map_err(Error::io("write", folder))
 }
 
-/// Opens a file that a host has in its hands. What is no file is refused: a pipe would be waited for, a device has no end.
-pub(crate) fn open(path: &Path) -> std::io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, NotAFile));
-    }
-    File::open(path)
-}
-
 /// Reads a whole file of at most `limit` bytes, if it is there.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     use std::io::Read;
@@ -101,7 +89,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         .read_to_end(&mut bytes)
         .map_err(Error::io("read", path))?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(Error::Limit("control file"));
+        return Err(FormatError::Limit("control file").into());
     }
     Ok(Some(bytes))
 }
@@ -128,7 +116,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), b"abc").unwrap();
         assert_eq!(read(&at("file"), 3).unwrap().unwrap(), b"abc");
-        assert!(matches!(read(&at("file"), 2), Err(Error::Limit(_))));
+        assert!(matches!(read(&at("file"), 2), Err(Error::Format(FormatError::Limit(_)))));
         assert!(read(&at("none"), 3).unwrap().is_none());
         let pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status();
         assert!(pipe.unwrap().success());
@@ -136,7 +124,7 @@ mod tests {
         std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
         fs::create_dir(at("folder")).unwrap();
         for name in ["pipe", "device", "loop", "folder"] {
-            assert!(matches!(read(&at(name), 3), Err(Error::Io { .. })), "{name}");
+            assert!(matches!(read(&at(name), 3), Err(Error::Format(FormatError::Io { .. }))), "{name}");
         }
     }
 }

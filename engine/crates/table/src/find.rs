@@ -4,6 +4,7 @@
 //! to. (What is opened there must then be that table's newest manifest.) Storage is looked at for one thing only, to say why a table is not
 //! found.
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -164,12 +165,12 @@ fn stranger(register: &Register, path: PathBuf) -> Result<Error, Error> {
             path,
         },
         (None, Some(_)) => Error::NotATable(path),
-        (None, None) => Error::Io {
+        (None, None) => Error::from(FormatError::Io {
             doing: "open",
             source: fs::metadata(&path)
                 .err()
                 .unwrap_or_else(|| std::io::ErrorKind::NotFound.into()),
             path,
-        },
+        }),
     })
 }

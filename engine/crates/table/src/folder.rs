@@ -8,6 +8,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read, Write},
+    marker::PhantomData,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStringExt,
@@ -22,7 +23,7 @@ use rustix::{
 
 use crate::{
     Digest, Error, NotAFile,
-    disk::{self, Op, act},
+    files::{self, Direct, Disk, Op},
 };
 
 /// Folders below each other at most: one for each plain partition column.
@@ -30,29 +31,31 @@ const DEPTH: usize = 64;
 
 /// A folder, held open.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub struct Folder<D: Disk = Direct> {
     folder: OwnedFd,
     path: PathBuf,
+    disk: PhantomData<D>,
 }
 
-impl Folder {
+impl<D: Disk> Folder<D> {
     /// The folder that a path leads to now.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = act(Op::Open, path, || Ok(rustix::fs::open(path, flags, Mode::empty())?));
+        let opened = D::act(Op::Open, path, || Ok(rustix::fs::open(path, flags, Mode::empty())?));
         Ok(Self {
             folder: opened.map_err(Error::io("open", path))?,
             path: path.to_owned(),
+            disk: PhantomData,
         })
     }
 
     /// As it was named.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where it is now, without links: the system's word on the folder that is held open.
-    pub(crate) fn real(&self) -> Result<PathBuf, Error> {
+    pub fn real(&self) -> Result<PathBuf, Error> {
         use std::os::fd::AsRawFd;
         let held = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
         std::fs::read_link(held).map_err(Error::io("open", &self.path))
@@ -86,7 +89,7 @@ impl Folder {
     }
 
     /// Reads a whole file of at most `limit` bytes, if it is there.
-    pub(crate) fn read(&self, file: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub fn read(&self, file: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         let read = || {
             let (parent, name) = self.parent(file)?;
             let opened = rustix::fs::openat(&parent, name, below() | OFlags::NONBLOCK, Mode::empty())?;
@@ -98,7 +101,7 @@ impl Folder {
             opened.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        match act(Op::Read, &self.path.join(file), read) {
+        match D::act(Op::Read, &self.path.join(file), read) {
             Ok(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit => Err(Error::Limit("control file")),
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -107,12 +110,12 @@ impl Folder {
     }
 
     /// The length of a file; none if there is no file of this name, but maybe something else.
-    pub(crate) fn length(&self, file: &Path) -> Result<Option<u64>, Error> {
+    pub fn length(&self, file: &Path) -> Result<Option<u64>, Error> {
         let look = || {
             let (parent, name) = self.parent(file)?;
             Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
         };
-        match act(Op::Read, &self.path.join(file), look) {
+        match D::act(Op::Read, &self.path.join(file), look) {
             Ok(found) if FileType::from_raw_mode(found.st_mode).is_file() => {
                 Ok(Some(u64::try_from(found.st_size).unwrap_or(0)))
             }
@@ -123,14 +126,14 @@ impl Folder {
     }
 
     /// Whether there is anything of this name.
-    pub(crate) fn has(&self, path: &Path) -> bool {
+    pub fn has(&self, path: &Path) -> bool {
         self.parent(path)
             .and_then(|(parent, name)| Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
             .is_ok()
     }
 
     /// Makes inner folders, as far as they are not there. Their names are not durable yet.
-    pub(crate) fn make_folders(&self, path: &Path) -> Result<(), Error> {
+    pub fn make_folders(&self, path: &Path) -> Result<(), Error> {
         let make = || {
             let mut inner = PathBuf::new();
             for part in path.components() {
@@ -144,51 +147,52 @@ impl Folder {
             // A link of that name is no folder.
             self.inner(path).map(|_| ())
         };
-        act(Op::Make, &self.path.join(path), make).map_err(self.failed("create", path))
+        D::act(Op::Make, &self.path.join(path), make).map_err(self.failed("create", path))
     }
 
     /// Makes a file that is not there, for reading and writing.
-    pub(crate) fn create(&self, file: &Path) -> Result<File, Error> {
+    pub fn create(&self, file: &Path) -> Result<File, Error> {
         let create = || {
             let (parent, name) = self.parent(file)?;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             Ok(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o666))?)
         };
-        let made = act(Op::Create, &self.path.join(file), create);
+        let made = D::act(Op::Create, &self.path.join(file), create);
         Ok(File::from(made.map_err(self.failed("create", file))?))
     }
 
     /// Removes a file, a link itself and not what it leads to. One that is not there is removed.
-    pub(crate) fn remove(&self, file: &Path) -> Result<(), Error> {
+    pub fn remove(&self, file: &Path) -> Result<(), Error> {
         let remove = || {
             let (parent, name) = self.parent(file)?;
             Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
         };
-        match act(Op::Remove, &self.path.join(file), remove) {
+        match D::act(Op::Remove, &self.path.join(file), remove) {
             Err(error) if !is_none(&error) => Err(self.failed("remove", file)(error)),
             _ => Ok(()),
         }
     }
 
     /// Removes an inner folder if it is empty.
-    pub(crate) fn remove_folder(&self, path: &Path) {
+    pub fn remove_folder(&self, path: &Path) {
         // One that is not empty stays, and so does what cannot be removed.
-        let _ = act(Op::Remove, &self.path.join(path), || {
+        let _ = D::act(Op::Remove, &self.path.join(path), || {
             let (parent, name) = self.parent(path)?;
             Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
         });
     }
 
     /// Makes the names in an inner folder durable.
-    pub(crate) fn sync(&self, path: &Path) -> Result<(), Error> {
+    pub fn sync(&self, path: &Path) -> Result<(), Error> {
         let sync = || Ok(rustix::fs::fsync(&self.inner(path)?)?);
-        act(Op::Sync, &self.path.join(path), sync).map_err(self.failed("write", path))
+        D::act(Op::Sync, &self.path.join(path), sync).map_err(self.failed("write", path))
     }
 
-    /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then it gives what is there.
-    pub(crate) fn put_if_absent(&self, file: &Path, bytes: &[u8]) -> Result<Put, Error> {
-        let staged = file.with_file_name(format!("{}{}", disk::TEMPORARY, disk::random_hex::<8>()?));
-        let put = self.stage_and_link(&staged, file, bytes);
+    /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then it gives what is there, if that is
+    /// at most `limit` bytes long.
+    pub fn put_if_absent(&self, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
+        let staged = file.with_file_name(format!("{}{}", files::TEMPORARY, files::random_hex::<8>()?));
+        let put = self.stage_and_link(&staged, file, bytes, limit);
         // What cannot be removed now, nobody reads, and `verify --clean` removes.
         let _ = self.remove(&staged);
         let put = put?;
@@ -198,14 +202,14 @@ impl Folder {
         Ok(put)
     }
 
-    fn stage_and_link(&self, staged: &Path, file: &Path, bytes: &[u8]) -> Result<Put, Error> {
+    fn stage_and_link(&self, staged: &Path, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
         let mut to = self.create(staged)?;
-        act(Op::Write, &self.path.join(staged), || {
+        D::act(Op::Write, &self.path.join(staged), || {
             to.write_all(bytes)?;
             to.sync_all()
         })
         .map_err(self.failed("write", staged))?;
-        let linked = act(Op::Link, &self.path.join(file), || {
+        let linked = D::act(Op::Link, &self.path.join(file), || {
             let (parent, name) = self.parent(file)?;
             let from = staged.file_name().unwrap_or_default();
             Ok(rustix::fs::linkat(&parent, from, &parent, name, AtFlags::empty())?)
@@ -213,7 +217,6 @@ impl Folder {
         match linked {
             Ok(()) => Ok(Put::Done),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let limit = crate::open::MANIFEST_LIMIT;
                 // A file that cannot be read is another.
                 let there = self.read(file, limit).ok().flatten();
                 Ok(Put::Taken(there.map(|bytes| Digest::of(&bytes))))
@@ -223,8 +226,8 @@ impl Folder {
     }
 
     /// What an inner folder holds: names, and whether each is a folder. Nothing of one that is not there.
-    pub(crate) fn names(&self, path: &Path) -> Result<Vec<(OsString, bool)>, Error> {
-        match act(Op::Read, &self.path.join(path), || self.list(path)) {
+    pub fn names(&self, path: &Path) -> Result<Vec<(OsString, bool)>, Error> {
+        match D::act(Op::Read, &self.path.join(path), || self.list(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             listed => listed.map_err(self.failed("read", path)),
         }
@@ -252,7 +255,7 @@ impl Folder {
     }
 
     /// All files below it, relative to it, in order; a link is a file.
-    pub(crate) fn walk(&self) -> Result<Vec<PathBuf>, Error> {
+    pub fn walk(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         let mut folders = vec![(PathBuf::new(), 0_usize)];
         while let Some((inner, depth)) = folders.pop() {
@@ -272,7 +275,8 @@ impl Folder {
 
 /// What became of a file that was to be put in place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub enum Put {
+    /// It lies there.
     Done,
     /// There is one, with this digest as far as it can be read.
     Taken(Option<Digest>),
@@ -314,14 +318,14 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("theirs"), b"theirs").unwrap();
         let own = tempfile::tempdir().unwrap();
-        let folder = Folder::open(own.path()).unwrap();
+        let folder = Folder::<Direct>::open(own.path()).unwrap();
         symlink(outside.path(), own.path().join("inner")).unwrap();
         symlink(outside.path().join("theirs"), own.path().join("link")).unwrap();
         let at = |path: &str| PathBuf::from(path);
         assert!(folder.create(&at("inner/new")).is_err());
         assert!(folder.make_folders(&at("inner/deep")).is_err());
         assert!(folder.make_folders(&at("inner")).is_err());
-        assert!(folder.put_if_absent(&at("inner/new"), b"x").is_err());
+        assert!(folder.put_if_absent(&at("inner/new"), b"x", 10).is_err());
         assert!(folder.read(&at("inner/theirs"), 10).is_err());
         assert!(folder.read(&at("link"), 10).is_err());
         assert_eq!(folder.length(&at("link")).unwrap(), None);
@@ -343,12 +347,12 @@ mod tests {
         let (here, there) = (parent.path().join("here"), parent.path().join("there"));
         fs::create_dir(&here).unwrap();
         fs::create_dir(&there).unwrap();
-        let folder = Folder::open(&here).unwrap();
+        let folder = Folder::<Direct>::open(&here).unwrap();
         fs::rename(&here, parent.path().join("moved")).unwrap();
         symlink(&there, &here).unwrap();
-        assert_eq!(folder.put_if_absent(Path::new("file"), b"x").unwrap(), Put::Done);
+        assert_eq!(folder.put_if_absent(Path::new("file"), b"x", 10).unwrap(), Put::Done);
         assert_eq!(
-            folder.put_if_absent(Path::new("file"), b"y").unwrap(),
+            folder.put_if_absent(Path::new("file"), b"y", 10).unwrap(),
             Put::Taken(Some(Digest::of(b"x")))
         );
         assert_eq!(fs::read_dir(&there).unwrap().count(), 0);

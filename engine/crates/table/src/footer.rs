@@ -190,7 +190,7 @@ fn check_bytes<'a>(bytes: &'a [u8], pin: &FooterPin) -> Result<&'a [u8], Error> 
 }
 
 /// Parses footer and tail. Without a prefix the one stored in the file is taken (foreign files only).
-pub(crate) fn parse(
+pub fn parse(
     bytes: Bytes,
     size: u64,
     aad_prefix: Option<&[u8]>,
@@ -215,7 +215,7 @@ fn parse_clear(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
     decode(decoder, bytes, size)
 }
 
-pub(crate) fn decode(
+pub fn decode(
     mut decoder: ParquetMetaDataPushDecoder,
     bytes: Bytes,
     size: u64,
@@ -231,7 +231,7 @@ pub(crate) fn decode(
 }
 
 /// The crate indexes into modules by lengths that it has not checked.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::ParquetPanic))
 }
 

@@ -41,7 +41,7 @@ fn after_module(bytes: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// A module's length word alone, for who reads a file piece by piece.
-pub(crate) fn check_module_length(length: u32) -> Result<(), Error> {
+pub fn check_module_length(length: u32) -> Result<(), Error> {
     match usize::try_from(length) {
         Ok(length) if length >= MODULE_MIN => Ok(()),
         _ => Err(Error::ParquetLength("a module is shorter than a nonce and a tag")),

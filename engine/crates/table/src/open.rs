@@ -1,5 +1,6 @@
 //! Opening a table: from a name or folder to a manifest that is authentic, of that table, and the newest.
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use crate::{
     Target,
     disk::{self, Op, act},
     find::find,
-    folder::Folder,
+    disk::Folder,
     manifest_name,
 };
 
@@ -140,7 +141,7 @@ impl VerifiedManifest {
         let column = self
             .manifest
             .column(column)
-            .ok_or_else(|| Error::NoSuchColumn(column.to_owned()))?;
+            .ok_or_else(|| FormatError::NoSuchColumn(column.to_owned()))?;
         let stored = &self.manifest.stored;
         let sealed = stored.is_empty() || stored.iter().any(|stored| stored.id == column.id);
         Ok(sealed.then(|| KekId::column(self.manifest.table, column.id())))
@@ -156,7 +157,7 @@ impl VerifiedManifest {
             let stored = self
                 .manifest
                 .stored_column(name)
-                .ok_or_else(|| Error::NoSuchColumn(name.to_owned()))?;
+                .ok_or_else(|| FormatError::NoSuchColumn(name.to_owned()))?;
             if !stored.form.is_clear() {
                 keks.insert(self.key.kek(stored.id())?);
                 keks.insert(self.key.footer_kek()?);
@@ -174,7 +175,7 @@ impl VerifiedManifest {
             let column = self
                 .manifest
                 .column(name)
-                .ok_or_else(|| Error::NoSuchColumn(name.to_owned()))?;
+                .ok_or_else(|| FormatError::NoSuchColumn(name.to_owned()))?;
             let stored = &self.manifest.stored;
             if stored.is_empty() || stored.iter().any(|stored| stored.id == column.id) {
                 keks.insert(self.key.kek(column.id())?);

@@ -15,7 +15,7 @@ use crate::{Column, Error, SparkType};
 pub type PartitionValue = Option<String>;
 
 /// The protection whose values may appear in paths.
-pub(crate) const PLAIN: &str = "plain";
+pub const PLAIN: &str = "plain";
 
 const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -57,7 +57,7 @@ pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result
 }
 
 /// The folders that a file with these values lies in, `a=1/b=2/`: of the plain columns alone.
-pub(crate) fn folders<'a>(columns: impl Iterator<Item = (&'a Column, &'a PartitionValue)>) -> String {
+pub fn folders<'a>(columns: impl Iterator<Item = (&'a Column, &'a PartitionValue)>) -> String {
     columns
         .filter(|(column, _)| column.protection == PLAIN)
         .map(|(column, value)| {

@@ -6,6 +6,7 @@
 
 mod pins;
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     fs::File,
@@ -19,39 +20,21 @@ use bytes::Bytes;
 use parquet::{
     arrow::{
         arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
-        parquet_to_arrow_schema,
     },
-    basic::Type,
-    file::metadata::{ColumnChunkMetaData, KeyValue, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+    file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData},
 };
 
 use crate::{
     Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert, disk,
-    footer::{TAIL_LEN, caught, decode},
-    lengths,
+    footer::TAIL_LEN,
+    plain_footer::{PlainPin, arrow_schema, is_int96, parse, split, tail_length},
     read::read_range,
 };
 
 pub use pins::ChunkPins;
 
-const MAGIC: [u8; 4] = *b"PAR1";
-/// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
-pub(crate) const MAX_FOOTER: u64 = 64 << 20;
 /// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
 const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
-
-/// What the trusted site found of a plain file's footer.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PlainPin {
-    /// Of the whole file.
-    pub size: u64,
-    /// Of the whole file.
-    pub rows: u64,
-    /// Without the trailing length word and magic.
-    pub footer_length: u64,
-    /// Of the footer without the trailing length word and magic.
-    pub footer_sha256: Digest,
-}
 
 /// Name, type, nullable.
 pub type PlainColumn = (String, SparkType, bool);
@@ -125,45 +108,6 @@ impl PlainTable {
     }
 }
 
-/// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest come before parsing.
-pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> {
-    let same = split(&bytes)
-        .is_ok_and(|(footer, length)| length == pin.footer_length && Digest::of(footer) == pin.footer_sha256);
-    if !same {
-        return Err(Error::PlainChanged);
-    }
-    let metadata = parse(bytes, pin.size)?;
-    Ok(OpenedFooter::plain(metadata))
-}
-
-impl PlainPin {
-    /// Which bytes of the file [`open_footer`] wants.
-    pub fn range(&self) -> Result<Range<u64>, Error> {
-        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::PlainMagic)?;
-        Ok(self.size.checked_sub(length).ok_or(Error::PlainMagic)?..self.size)
-    }
-}
-
-/// Whether a column of a file is what a table's column says, for the few types that Parquet has and Spark has not.
-pub fn reads_as(found: &DataType, declared: &DataType, int96: bool) -> bool {
-    if int96 {
-        return matches!(declared, DataType::Timestamp(TimeUnit::Microsecond, Some(_)));
-    }
-    SparkType::from_arrow("", found).is_ok_and(|kind| kind.to_arrow() == *declared)
-}
-
-/// Whether a file's column holds INT96, which Spark reads as an instant.
-pub fn is_int96(metadata: &ParquetMetaData, column: &str) -> bool {
-    let schema = metadata.file_metadata().schema_descr();
-    let mut columns = schema.columns().iter();
-    columns.any(|found| found.path().string() == column && found.physical_type() == Type::INT96)
-}
-
-/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them plays no part.
-pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
-    Ok(parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None)?)
-}
-
 /// What the `parquet` crate reads a file by that others wrote: instants in microseconds, which have Spark's range.
 pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetadata, Error> {
     let metadata = opened.metadata();
@@ -223,11 +167,11 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
     let io = |error| Error::io("read", path)(error);
     let mut file = disk::open(path).map_err(io)?;
     let size = file.metadata().map_err(io)?.len();
-    let tail = read_range(&mut file, size.checked_sub(TAIL_LEN).ok_or(Error::PlainMagic)?..size).map_err(io)?;
+    let tail = read_range(&mut file, size.checked_sub(TAIL_LEN).ok_or(FormatError::PlainMagic)?..size).map_err(io)?;
     let length = tail_length(&tail)?;
     let start = size
         .checked_sub(length.saturating_add(TAIL_LEN))
-        .ok_or(Error::PlainMagic)?;
+        .ok_or(FormatError::PlainMagic)?;
     let bytes = Bytes::from(read_range(&mut file, start..size).map_err(io)?);
     let digest = Digest::of(split(&bytes)?.0);
     let metadata = parse(bytes, size)?;
@@ -260,7 +204,7 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
 
 /// Where a column chunk lies. All of these numbers are the host's.
 fn chunk_range(chunk: &ColumnChunkMetaData, size: u64) -> Result<Range<u64>, Error> {
-    let outside = Error::ParquetLength("a column chunk lies outside of its file");
+    let outside = Error::from(FormatError::ParquetLength("a column chunk lies outside of its file"));
     let first = match chunk.dictionary_page_offset() {
         Some(dictionary) => dictionary,
         None => chunk.data_page_offset(),
@@ -279,43 +223,10 @@ fn still_ends_so(file: &mut File, path: &Path, pin: &PlainPin) -> Result<(), Err
     let io = |error| Error::io("read", path)(error);
     let bytes = match file.metadata().map_err(io)?.len() == pin.size {
         true => Bytes::from(read_range(file, pin.range()?).map_err(io)?),
-        false => return Err(Error::PlainChanged),
+        false => return Err(FormatError::PlainChanged.into()),
     };
     let same = split(&bytes).is_ok_and(|(footer, _)| Digest::of(footer) == pin.footer_sha256);
-    if same { Ok(()) } else { Err(Error::PlainChanged) }
-}
-
-/// The footer without its tail, and the length that the tail says.
-fn split(bytes: &[u8]) -> Result<(&[u8], u64), Error> {
-    let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::PlainMagic)?;
-    let length = tail_length(tail)?;
-    if u64::try_from(footer.len()) != Ok(length) {
-        return Err(Error::PlainMagic);
-    }
-    Ok((footer, length))
-}
-
-fn tail_length(tail: &[u8]) -> Result<u64, Error> {
-    match tail.split_first_chunk::<4>() {
-        Some((length, magic)) if magic == MAGIC => match u64::from(u32::from_le_bytes(*length)) {
-            long if long > MAX_FOOTER => Err(Error::PlainFooter(long)),
-            length => Ok(length),
-        },
-        _ => Err(Error::PlainMagic),
-    }
-}
-
-/// Parses a footer; one with encrypted columns is none of an unverified input.
-fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
-    lengths::check_footer(split(&bytes)?.0)?;
-    let decoder =
-        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
-    let metadata = decode(decoder, bytes, size)?;
-    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
-    if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
-        return Err(Error::PlainMagic);
-    }
-    Ok(metadata)
+    if same { Ok(()) } else { Err(FormatError::PlainChanged.into()) }
 }
 
 fn unsigned(value: i64) -> u64 {
@@ -327,6 +238,7 @@ mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
+    use crate::plain_footer::{MAGIC, MAX_FOOTER};
 
     #[test]
     fn a_footer_is_not_read_when_it_says_that_it_is_longer_than_any() {
@@ -338,7 +250,7 @@ mod tests {
         file.write_all(&MAGIC).unwrap();
         let opened = PlainTable::open(&[file.path().to_owned()]);
         assert!(
-            matches!(opened, Err(Error::PlainFooter(length)) if length == u64::from(claimed)),
+            matches!(opened, Err(Error::Format(FormatError::PlainFooter(length))) if length == u64::from(claimed)),
             "{opened:?}"
         );
     }

@@ -2,11 +2,9 @@
 //! theirs: material stored in the file, single wrapping, the data key wrapped by the column's KEK as
 //! `base64(nonce 12 ‖ AES-GCM(KEK, data key, AAD = KEK id))`.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use base64::{Engine, engine::general_purpose::STANDARD};
-use coffer_keys::{FileKeys, KekId, KekSet};
+use coffer_keys::{KekId, KekSet};
 use parquet::{encryption::decrypt::KeyRetriever, errors::ParquetError};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -61,25 +59,38 @@ impl KeyMaterial {
         Ok(material)
     }
 
-    /// The data key, given what opens a key that the master [`KeyMaterial::kek_id`] wrapped: single wrapping, or double wrapping (the
-    /// default of other writers).
-    pub(crate) fn open_by(
-        &self,
-        master: impl Fn(&str) -> Result<Zeroizing<Vec<u8>>, Error>,
-    ) -> Result<Zeroizing<Vec<u8>>, Error> {
+    /// How the data key is wrapped.
+    pub fn wrapping(&self) -> Result<KeyWrapping<'_>, Error> {
         if !self.double_wrapping {
-            return master(&self.wrapped_dek);
+            return Ok(KeyWrapping::Single(&self.wrapped_dek));
         }
-        let (Some(id), Some(wrapped)) = (&self.key_encryption_key_id, &self.wrapped_kek) else {
+        let (Some(id), Some(inner)) = (&self.key_encryption_key_id, &self.wrapped_kek) else {
             return Err(Error::KeyMetadata(
                 "the key is wrapped twice, but the inner key is not there",
             ));
         };
-        let wrong = || Error::DataKey(self.kek_id.clone());
-        let inner = master(wrapped)?;
-        let id = STANDARD.decode(id).map_err(|_| wrong())?;
-        open(&inner, &id, &self.wrapped_dek).ok_or_else(wrong)
+        Ok(KeyWrapping::Double {
+            id,
+            inner,
+            data: &self.wrapped_dek,
+        })
     }
+}
+
+/// How a data key is wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyWrapping<'a> {
+    /// By the KEK.
+    Single(&'a str),
+    /// By a key that the KEK wraps, as other writers do by default.
+    Double {
+        /// Of the key between, in base64.
+        id: &'a str,
+        /// The key between, wrapped by the KEK.
+        inner: &'a str,
+        /// The data key, wrapped by the key between.
+        data: &'a str,
+    },
 }
 
 /// Draws a data key and gives it with the key metadata for the file.
@@ -111,55 +122,11 @@ pub trait KekSource: Send + Sync {
 impl KekSource for KekSet {
     fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
         // Our own files never are.
-        if material.double_wrapping {
+        let KeyWrapping::Single(wrapped) = material.wrapping()? else {
             return Err(Error::KeyMetadata("the key is wrapped twice"));
-        }
-        Ok(self.find(&material.kek_id)?.unwrap(&material.wrapped_dek)?)
+        };
+        Ok(self.find(&material.kek_id)?.unwrap(wrapped)?)
     }
-}
-
-/// The owner's masters, for files of programs that had their keys wrapped by Coffer's KMS client.
-impl KekSource for FileKeys {
-    fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
-        material.open_by(|wrapped| Ok(self.unwrap(&material.kek_id, wrapped)?))
-    }
-}
-
-/// KEKs of foreign files, by whatever ids their writer gave them.
-#[derive(Default)]
-pub struct NamedKeks(HashMap<String, Zeroizing<Vec<u8>>>);
-
-impl NamedKeks {
-    /// Adds a KEK of 16 or 32 bytes.
-    pub fn insert(&mut self, id: String, kek: Zeroizing<Vec<u8>>) -> Result<(), Error> {
-        if kek.len() != 16 && kek.len() != 32 {
-            return Err(Error::KeyMetadata("a KEK has 16 or 32 bytes"));
-        }
-        self.0.insert(id, kek);
-        Ok(())
-    }
-}
-
-impl KekSource for NamedKeks {
-    fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let name = &material.kek_id;
-        let kek = self.0.get(name).ok_or_else(|| Error::KekMissing(name.clone()))?;
-        material.open_by(|wrapped| open(kek, name.as_bytes(), wrapped).ok_or_else(|| Error::DataKey(name.clone())))
-    }
-}
-
-fn open(key: &[u8], aad: &[u8], wrapped: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let wrapped = STANDARD.decode(wrapped).ok()?;
-    let (nonce, body) = wrapped.split_at_checked(NONCE_LEN)?;
-    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-    let mut body = Zeroizing::new(body.to_vec());
-    let plain = cipher(key)?.open_in_place(nonce, Aad::from(aad), &mut body).ok()?;
-    Some(Zeroizing::new(plain.to_vec()))
-}
-
-fn cipher(key: &[u8]) -> Option<LessSafeKey> {
-    let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
-    UnboundKey::new(algorithm, key).ok().map(LessSafeKey::new)
 }
 
 /// Opens the data keys of Parquet files whose KEKs are held, for the `parquet` crate.

@@ -11,10 +11,10 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use coffer_format::folder::Put;
+
 use crate::{
-    Digest, Error, FilePin, MANIFEST_FOLDER, Manifest, StoredColumn, TableWrite, VerifiedManifest, Version,
-    folder::{Folder, Put},
-    manifest_name,
+    Digest, Error, FilePin, MANIFEST_FOLDER, Manifest, StoredColumn, TableWrite, VerifiedManifest, Version, disk::Folder,     manifest_name,
     register::Locked,
 };
 
@@ -87,14 +87,14 @@ fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[
     folder.sync(Path::new(""))?;
     let place = manifests.join(manifest_name(manifest.version));
     let taken = || Error::VersionTaken(manifest.version);
-    match folder.put_if_absent(&place, bytes)? {
+    match folder.put_if_absent(&place, bytes, crate::open::MANIFEST_LIMIT)? {
         Put::Done => Ok(()),
         Put::Taken(there) => {
             let record = register.record(write.table())?;
             let is_left = |there: &Digest| *there != Digest::of(bytes) && record.is_dropped(manifest.version, *there);
             there.filter(is_left).ok_or_else(taken)?;
             folder.remove(&place)?;
-            match folder.put_if_absent(&place, bytes)? {
+            match folder.put_if_absent(&place, bytes, crate::open::MANIFEST_LIMIT)? {
                 Put::Done => Ok(()),
                 Put::Taken(_) => Err(taken()),
             }

@@ -1,6 +1,7 @@
 //! Reading files on the trusted site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
 //! [`footer::open`](crate::footer::open).)
 
+use coffer_format::Error as FormatError;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
@@ -121,8 +122,8 @@ impl FileReader {
         let next = match &mut self.rows {
             // The crate panics on modules that are shorter than their nonce and tag.
             Rows::Sealed(reader) | Rows::Adopted(reader) => catch_unwind(AssertUnwindSafe(|| reader.next()))
-                .map_err(|_| Error::ParquetPanic)?
-                .map(|batch| batch.map_err(|error| Error::Parquet(error.to_string()))),
+                .map_err(|_| FormatError::ParquetPanic)?
+                .map(|batch| batch.map_err(|error| Error::from(FormatError::Parquet(error.to_string())))),
             Rows::Stored(reader) => reader
                 .next_stored()
                 .and_then(|next| next.map(|(batch, first)| reader.open(&batch, first)).transpose())
@@ -131,7 +132,7 @@ impl FileReader {
         let Some(batch) = next else {
             return match self.left.take() {
                 None | Some(0) => Ok(None),
-                Some(left) => Err(Error::Parquet(format!("{left} rows are missing"))),
+                Some(left) => Err(FormatError::Parquet(format!("{left} rows are missing")).into()),
             };
         };
         let batch = batch?;
@@ -139,7 +140,7 @@ impl FileReader {
         if let Some(left) = &mut self.left {
             *left = left
                 .checked_sub(rows)
-                .ok_or_else(|| Error::Parquet("there are more rows than written".into()))?;
+                .ok_or_else(|| FormatError::Parquet("there are more rows than written".into()))?;
         }
         if matches!(self.rows, Rows::Adopted(_)) {
             return convert::to_schema(&batch, &self.schema).map(Some);
@@ -170,7 +171,7 @@ pub(crate) fn open_pinned(
     let mut file = match disk::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::FileMissing(pin.path.clone()));
+            return Err(FormatError::FileMissing(pin.path.clone()).into());
         }
         Err(error) => return Err(Error::io("read", path)(error)),
     };
@@ -196,13 +197,13 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
     let reader = catch_unwind(AssertUnwindSafe(|| {
         let metadata = ArrowReaderMetadata::load(&file, options)?;
         if let Some(closed) = closed_column(&metadata) {
-            return Err(Error::ColumnKeyMissing(closed));
+            return Err(FormatError::ColumnKeyMissing(closed).into());
         }
         Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_batch_size(BATCH_ROWS)
             .build()?)
     }))
-    .unwrap_or(Err(Error::ParquetPanic))?;
+    .unwrap_or(Err(FormatError::ParquetPanic.into()))?;
     let schema = arrow::array::RecordBatchReader::schema(&reader);
     Ok(FileReader {
         rows: Rows::Sealed(reader),
@@ -215,13 +216,13 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
 fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), Error> {
     for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
         if want.name() != got.name() || want.data_type() != got.data_type() {
-            return Err(Error::BatchSchema(want.name().clone()));
+            return Err(FormatError::BatchSchema(want.name().clone()).into());
         }
     }
     if schema.fields().len() == metadata.schema().fields().len() {
         Ok(())
     } else {
-        Err(Error::BatchSchema("the number of columns".into()))
+        Err(FormatError::BatchSchema("the number of columns".into()).into())
     }
 }
 
@@ -234,7 +235,7 @@ pub(crate) struct Modules {
 impl Modules {
     /// The same file for another reader of it.
     pub(crate) fn again(&self) -> Result<Self, Error> {
-        let failed = |error: std::io::Error| Error::Parquet(error.to_string());
+        let failed = |error: std::io::Error| Error::from(FormatError::Parquet(error.to_string()));
         Ok(Self {
             file: self.file.try_clone().map_err(failed)?,
             size: self.size,
@@ -243,7 +244,7 @@ impl Modules {
 
     /// A whole column chunk.
     pub(crate) fn whole(&self, start: u64, length: u64) -> Result<Bytes, Error> {
-        let length = usize::try_from(length).map_err(|_| Error::Limit("column chunk"))?;
+        let length = usize::try_from(length).map_err(|_| FormatError::Limit("column chunk"))?;
         Ok(self.get_bytes(start, length)?)
     }
 }

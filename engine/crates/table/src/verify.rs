@@ -1,5 +1,6 @@
 //! Checking a table against its manifest.
 
+use coffer_format::Error as FormatError;
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, read::open_pinned};
@@ -91,10 +92,10 @@ fn deep_check(table: &VerifiedManifest, pin: &FilePin) -> Result<u64, Error> {
         return if rows == pin.rows {
             Ok(rows)
         } else {
-            Err(Error::FooterRows {
+            Err(FormatError::FooterRows {
                 want: pin.rows,
                 got: rows,
-            })
+            }.into())
         };
     }
     for batch in FileReader::open(table, pin)? {

@@ -3,6 +3,7 @@
 //! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
 //! what readers get. See [`publish`](crate::publish) for the one step that changes that.
 
+use coffer_format::Error as FormatError;
 use std::{
     collections::HashSet,
     fs,
@@ -14,7 +15,7 @@ use coffer_keys::{Draft, Home, KekSet, Policy, TableId, TableKey, TablePolicy, V
 
 use crate::{
     Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
-    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, folder::Folder,
+    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, disk::Folder,
     manifest::check_names, partition, publish, spelling, stored,
 };
 
@@ -314,7 +315,7 @@ impl TableWrite {
                 want: size,
                 got: length,
             }),
-            None => Err(Error::FileMissing(path.to_owned())),
+            None => Err(FormatError::FileMissing(path.to_owned()).into()),
         }
     }
 
@@ -337,7 +338,7 @@ impl TableWrite {
 
     /// Writes the version's files, here.
     pub fn writer(&self, options: WriteOptions) -> Result<TableWriter, Error> {
-        let writer = TableWriter::new(
+        let writer = TableWriter::on(
             self.record.path.clone(),
             self.record.id,
             self.columns.clone(),
@@ -349,7 +350,8 @@ impl TableWrite {
         if self.stored.is_empty() {
             return Ok(writer);
         }
-        Ok(writer.storing(Codec::new(&self.key, &self.links, &self.columns, &self.stored)?))
+        let codec = Codec::new(&self.key, &self.links, &self.columns, &self.stored)?;
+        Ok(writer.storing(Arc::new(codec)))
     }
 
     /// Publishes the version with these new files, in this order. Where that fails the write is given up: it does not count and never will, so that
@@ -485,7 +487,7 @@ fn by_policy(
         let id = match before.iter().find(same) {
             Some(column) => column.id,
             None => {
-                last = last.checked_add(1).ok_or(Error::Limit("number of columns"))?;
+                last = last.checked_add(1).ok_or(FormatError::Limit("number of columns"))?;
                 last
             }
         };
@@ -502,9 +504,9 @@ fn by_policy(
         let column = columns
             .iter()
             .find(|column| column.name == *name)
-            .ok_or_else(|| Error::NoSuchColumn(name.clone()))?;
+            .ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
         if !partition::can_partition(column.kind) {
-            return Err(Error::PartitionType(name.clone()));
+            return Err(FormatError::PartitionType(name.clone()).into());
         }
         if partitions.contains(&column.id) {
             return Err(Error::DuplicateColumn(name.clone()));
@@ -534,7 +536,7 @@ fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error
 
 fn check_where(manifest: &Manifest, values: &[(String, PartitionValue)]) -> Result<(), Error> {
     for (name, _) in values {
-        let column = manifest.column(name).ok_or_else(|| Error::NoSuchColumn(name.clone()))?;
+        let column = manifest.column(name).ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
         if !manifest.partition_columns.contains(&column.id) {
             return Err(Error::NotAPartition(name.clone()));
         }

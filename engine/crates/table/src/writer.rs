@@ -4,6 +4,7 @@
 use std::{
     fs::File,
     io::BufWriter,
+    marker::PhantomData,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -28,13 +29,14 @@ use parquet::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Codec, Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowGroupPin, char_varchar,
-    disk::{self, Op, act},
+    Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowEncoder, RowGroupPin, char_varchar,
+    digests::digest_chunks,
+    files::{self, Direct, Disk, Op},
     folder::Folder,
+    form::FILE_ID,
     order::OrderWatch,
     own_bytes::OwnBytes,
     partition, partition_value, pme,
-    stored::{FILE_ID, digest_chunks},
 };
 
 /// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
@@ -89,7 +91,8 @@ impl TryFrom<String> for WriteId {
 }
 
 impl WriteId {
-    pub(crate) fn draw() -> Result<Self, Error> {
+    /// A new write's.
+    pub fn draw() -> Result<Self, Error> {
         let mut bytes = [0; 8];
         coffer_sealing::fill_random(&mut bytes)?;
         Ok(Self(bytes))
@@ -113,7 +116,7 @@ impl WriteId {
 }
 
 /// The write that a data file's name tells of, if it is such a name: `part-<write><8 random bytes>.parquet`, in hex.
-pub(crate) fn name_parts(name: &str) -> Option<WriteId> {
+pub fn name_parts(name: &str) -> Option<WriteId> {
     let hex = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
     let mut bytes = [0; 16];
     hex::decode_to_slice(hex, &mut bytes).ok()?;
@@ -122,16 +125,16 @@ pub(crate) fn name_parts(name: &str) -> Option<WriteId> {
 
 /// Removes a file when dropped, unless it is let go.
 #[derive(Debug)]
-pub struct FileGuard(Option<(Folder, PathBuf)>);
+pub struct FileGuard<D: Disk = Direct>(Option<(Folder<D>, PathBuf)>);
 
-impl FileGuard {
+impl<D: Disk> FileGuard<D> {
     /// From now on the file stays.
     pub fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for FileGuard {
+impl<D: Disk> Drop for FileGuard<D> {
     fn drop(&mut self) {
         if let Some((folder, file)) = self.0.take() {
             // What cannot be removed now is a leftover, as after a crash.
@@ -142,7 +145,7 @@ impl Drop for FileGuard {
 
 /// Makes the files of one write of a table. Cheap to clone and to share.
 #[derive(Clone)]
-pub struct TableWriter {
+pub struct TableWriter<D: Disk = Direct> {
     folder: PathBuf,
     table: TableId,
     columns: Arc<[Column]>,
@@ -152,13 +155,29 @@ pub struct TableWriter {
     write: WriteId,
     options: WriteOptions,
     /// Of a table with stored columns; at the trusted site only.
-    codec: Option<Codec>,
+    encoder: Option<Arc<dyn RowEncoder>>,
+    disk: PhantomData<D>,
 }
 
 impl TableWriter {
     /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's. `partition_columns` are
     /// positions.
     pub fn new(
+        folder: PathBuf,
+        table: TableId,
+        columns: Vec<Column>,
+        partition_columns: Vec<usize>,
+        keks: Arc<KekSet>,
+        write: WriteId,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        Self::on(folder, table, columns, partition_columns, keks, write, options)
+    }
+}
+
+impl<D: Disk> TableWriter<D> {
+    /// The same, by another way to the disk.
+    pub fn on(
         folder: PathBuf,
         table: TableId,
         columns: Vec<Column>,
@@ -180,13 +199,15 @@ impl TableWriter {
             keks,
             write,
             options,
-            codec: None,
+            encoder: None,
+            disk: PhantomData,
         })
     }
 
     /// The same, for a table with stored columns.
-    pub(crate) fn storing(mut self, codec: Codec) -> Self {
-        self.codec = Some(codec);
+    #[must_use]
+    pub fn storing(mut self, encoder: Arc<dyn RowEncoder>) -> Self {
+        self.encoder = Some(encoder);
         self
     }
 
@@ -212,12 +233,12 @@ impl TableWriter {
     }
 
     /// Begins a file of a table without partitions.
-    pub fn file(&self) -> Result<FileWriter, Error> {
+    pub fn file(&self) -> Result<FileWriter<D>, Error> {
         self.file_of(Vec::new())
     }
 
     /// Begins a file whose rows all have these values in the partition columns.
-    pub fn file_of(&self, partition: Vec<PartitionValue>) -> Result<FileWriter, Error> {
+    pub fn file_of(&self, partition: Vec<PartitionValue>) -> Result<FileWriter<D>, Error> {
         if partition.len() != self.partition_columns.len() {
             return Err(Error::BatchSchema("the partition's values".into()));
         }
@@ -230,19 +251,19 @@ impl TableWriter {
         let name = format!(
             "{inner}part-{}{}.parquet",
             hex::encode(self.write.0),
-            disk::random_hex::<8>()?
+            files::random_hex::<8>()?
         );
         let path = self.folder.join(&name);
         let mut aad_prefix = [0; FILE_ID];
         coffer_sealing::fill_random(&mut aad_prefix)?;
-        let (schema, properties) = match &self.codec {
+        let (schema, properties) = match self.encoder.as_deref() {
             None => (&self.schema, self.properties(&aad_prefix)?),
-            Some(codec) => (codec.schema(), self.stored_properties(codec, &aad_prefix)?),
+            Some(encoder) => (encoder.schema(), self.stored_properties(encoder, &aad_prefix)?),
         };
         let file = folder.create(Path::new(&name))?;
         let guard = FileGuard(Some((folder, PathBuf::from(&name))));
         let writer = ArrowWriter::try_new_with_options(
-            OwnBytes::new(BufWriter::with_capacity(1 << 20, file), self.codec.is_some()),
+            OwnBytes::new(BufWriter::with_capacity(1 << 20, file), self.encoder.is_some()),
             Arc::clone(schema),
             ArrowWriterOptions::new()
                 .with_properties(properties)
@@ -258,7 +279,7 @@ impl TableWriter {
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
             watch: OrderWatch::new(self.columns.len()),
-            codec: self.codec.clone(),
+            encoder: self.encoder.clone(),
             rows: 0,
             waiting: Vec::new(),
             waiting_rows: 0,
@@ -268,13 +289,13 @@ impl TableWriter {
 
     /// A key of its own for each column that is encrypted here, and a signed footer in the clear. What statistics say of the others is
     /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
-    fn stored_properties(&self, codec: &Codec, aad_prefix: &[u8; FILE_ID]) -> Result<WriterProperties, Error> {
+    fn stored_properties(&self, encoder: &dyn RowEncoder, aad_prefix: &[u8; FILE_ID]) -> Result<WriterProperties, Error> {
         let mut builder = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_statistics_enabled(EnabledStatistics::None)
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
         let mut keys = Vec::new();
-        for stored in codec.stored() {
+        for stored in encoder.stored() {
             let path = ColumnPath::from(stored.name());
             builder = match stored.form {
                 Form::Tee => {
@@ -348,9 +369,9 @@ impl TableWriter {
 }
 
 /// One file being written. Dropped before [`FileWriter::finish`], it is removed.
-pub struct FileWriter {
+pub struct FileWriter<D: Disk = Direct> {
     writer: ArrowWriter<OwnBytes<BufWriter<File>>>,
-    guard: FileGuard,
+    guard: FileGuard<D>,
     name: String,
     path: PathBuf,
     partition: Vec<PartitionValue>,
@@ -358,7 +379,7 @@ pub struct FileWriter {
     schema: SchemaRef,
     options: WriteOptions,
     watch: OrderWatch,
-    codec: Option<Codec>,
+    encoder: Option<Arc<dyn RowEncoder>>,
     /// Encoded so far.
     rows: u64,
     waiting: Vec<RecordBatch>,
@@ -375,15 +396,15 @@ pub struct WrittenFile {
     pub order: Vec<Option<ColumnOrder>>,
 }
 
-impl FileWriter {
-    /// Adds rows. The batch must have the table's schema; see [`convert`](crate::convert).
+impl<D: Disk> FileWriter<D> {
+    /// Adds rows. The batch must have the table's schema; the owner's side has what converts others.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
             if field.data_type() != column.data_type() {
                 return Err(Error::BatchSchema(field.name().clone()));
             }
         }
-        if !self.options.shuffle_rows && self.codec.is_none() {
+        if !self.options.shuffle_rows && self.encoder.is_none() {
             return self.encode(batch);
         }
         self.waiting_rows = self.waiting_rows.saturating_add(batch.num_rows());
@@ -440,9 +461,9 @@ impl FileWriter {
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         self.watch.see(batch)?;
-        match &self.codec {
+        match &self.encoder {
             None => self.writer.write(batch),
-            Some(codec) => self.writer.write(&codec.encode(batch, self.aad_prefix, self.rows)?),
+            Some(encoder) => self.writer.write(&encoder.encode(batch, self.aad_prefix, self.rows)?),
         }
         .map_err(failed(&self.path))?;
         self.rows = self
@@ -477,7 +498,7 @@ impl FileWriter {
     }
 
     /// The same for one who may give it up yet.
-    pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard), Error> {
+    pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard<D>), Error> {
         self.encode_waiting()?;
         self.writer.flush().map_err(failed(&self.path))?;
         self.writer.inner_mut().keep();
@@ -490,9 +511,9 @@ impl FileWriter {
         let buffer = own.inner_mut();
         std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
         let file = buffer.get_mut();
-        act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
-        let chunks = match (&self.codec, whole) {
-            (Some(codec), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, codec.stored())?,
+        D::act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
+        let chunks = match (&self.encoder, whole) {
+            (Some(encoder), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, encoder.stored())?,
             _ => Vec::new(),
         };
         let pin = FilePin {
@@ -505,7 +526,7 @@ impl FileWriter {
             row_groups: row_groups(&metadata),
             column_bytes: column_bytes(
                 &metadata,
-                self.codec.as_ref().map_or(&self.schema, Codec::schema).fields().len(),
+                self.encoder.as_ref().map_or(&self.schema, |encoder| encoder.schema()).fields().len(),
             ),
             chunks,
             adopted: None,
@@ -546,7 +567,8 @@ fn permutation(rows: usize) -> Result<UInt32Array, Error> {
     Ok(UInt32Array::from(order))
 }
 
-pub(crate) fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
+/// What a manifest says of a file's row groups.
+pub fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
     let pin = |group: &parquet::file::metadata::RowGroupMetaData| RowGroupPin {
         rows: count(group.num_rows()),
         bytes: count(group.compressed_size()),
@@ -554,7 +576,8 @@ pub(crate) fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
     metadata.row_groups().iter().map(pin).collect()
 }
 
-pub(crate) fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
+/// Stored bytes of each column of a file.
+pub fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
     let mut sums = vec![0_u64; columns];
     for group in metadata.row_groups() {
         for (sum, chunk) in sums.iter_mut().zip(group.columns()) {
@@ -564,6 +587,7 @@ pub(crate) fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u6
     sums
 }
 
-pub(crate) fn count(signed: i64) -> u64 {
+/// A count that Parquet has signed.
+pub fn count(signed: i64) -> u64 {
     u64::try_from(signed).unwrap_or(0)
 }

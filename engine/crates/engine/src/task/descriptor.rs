@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use aws_lc_rs::digest::{SHA256, digest};
 use coffer_keys::KekId;
 use coffer_plan::codec::Packing;
 use coffer_proto::{
@@ -21,8 +20,10 @@ use coffer_proto::{
     },
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
+    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object, sha256,
+    split_execution,
 };
+use coffer_protocol::tree::children;
 use prost::Message;
 
 use super::{check::Check, input::Rectangle};
@@ -30,10 +31,6 @@ use crate::{
     horizon::Horizon,
     session::{PlanKey, Session},
 };
-
-/// A sealed descriptor is preceded by its execution's number in clear: a hint, as stage and partition in START are. All
-/// three are in the sealed message's identity.
-const EXECUTION_LEN: usize = 8;
 
 /// Where a task is, by START's word until its descriptor opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,22 +78,9 @@ pub(crate) struct Assignment {
     pub(crate) packing: Packing,
 }
 
-/// Seals nothing: puts the hint before a sealed descriptor. For the client engine.
-#[must_use]
-pub fn with_execution(execution: ExecutionId, sealed: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(EXECUTION_LEN + sealed.len());
-    out.extend_from_slice(&execution.0.to_le_bytes());
-    out.extend_from_slice(sealed);
-    out
-}
-
 impl Descriptor {
     pub(crate) fn open(session: &Session, place: Place, start: &Start) -> Result<Self, Check> {
-        let (execution, sealed) = start
-            .sealed_descriptor
-            .split_first_chunk::<EXECUTION_LEN>()
-            .ok_or(Check::Malformed("descriptor"))?;
-        let execution = ExecutionId(u64::from_le_bytes(*execution));
+        let (execution, sealed) = split_execution(&start.sealed_descriptor).ok_or(Check::Malformed("descriptor"))?;
         let identity = identity::descriptor(place.session, execution, place.stage, place.partition);
         let plain = open_message(&session.key, &identity, sealed).map_err(|source| Check::Opening {
             what: "descriptor",
@@ -307,23 +291,6 @@ impl<'a> Leaves<'a> {
     }
 }
 
-/// The operators below one.
-#[must_use]
-pub fn children(node: &Node) -> Vec<&Node> {
-    match &node.op {
-        Some(Op::Scan(_) | Op::Input(_) | Op::Values(_)) | None => vec![],
-        Some(Op::Filter(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Project(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Reveal(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Union(op)) => op.children.iter().collect(),
-        Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),
-    }
-}
-
 /// A list of attempts and its epoch.
 type Listed = (u32, Arc<Vec<AttemptId>>);
 
@@ -413,12 +380,4 @@ fn newest(lists: &mut Lists, list: &AttemptList) -> Result<(), Check> {
         }
     }
     Ok(())
-}
-
-/// SHA-256.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let mut out = [0; 32];
-    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
-    out
 }

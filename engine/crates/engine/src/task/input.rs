@@ -14,9 +14,9 @@ use std::{
     },
 };
 
-use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
-use coffer_plan::{codec::decode_batch, partitioner::MAX_TARGETS};
+use coffer_plan::{codec::decode_batch, coalesced, partitioner::MAX_TARGETS};
 use coffer_sealing::{
     AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
     StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
@@ -53,9 +53,6 @@ pub(crate) struct InputSpec {
 
 /// How much of a frame is allocated ahead of its arrival: one piece of input.
 const AHEAD: usize = 1 << 20;
-
-/// Rows that small batches are put together to.
-const BATCH_ROWS: usize = 8192;
 
 /// The shared state of an input's streams.
 pub(crate) struct Demux {
@@ -419,40 +416,6 @@ pub(crate) fn each_stream(demux: Demux) -> Vec<SendableRecordBatchStream> {
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows)) as SendableRecordBatchStream
         })
         .collect()
-}
-
-/// Puts small batches together, in order.
-pub fn coalesced(
-    schema: SchemaRef,
-    rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
-) -> BoxStream<'static, Result<RecordBatch>> {
-    if schema.fields().is_empty() {
-        // Rows without columns cost nothing as they are.
-        return rows.boxed();
-    }
-    let coalescer = BatchCoalescer::new(schema, BATCH_ROWS).with_biggest_coalesce_batch_size(Some(BATCH_ROWS / 2));
-    let state = (Box::pin(rows), Some(coalescer));
-    stream::try_unfold(state, |(mut rows, coalescer)| async move {
-        let Some(mut coalescer) = coalescer else {
-            return Ok(None);
-        };
-        loop {
-            if let Some(batch) = coalescer.next_completed_batch() {
-                return Ok(Some((batch, (rows, Some(coalescer)))));
-            }
-            match rows.try_next().await? {
-                Some(batch) => coalescer.push_batch(batch)?,
-                None => {
-                    coalescer.finish_buffered_batch()?;
-                    let Some(batch) = coalescer.next_completed_batch() else {
-                        return Ok(None);
-                    };
-                    return Ok(Some((batch, (rows, Some(coalescer)))));
-                }
-            }
-        }
-    })
-    .boxed()
 }
 
 fn external<E: std::error::Error + Send + Sync + 'static>(error: E) -> DataFusionError {

@@ -15,9 +15,7 @@ mod run;
 mod sink;
 
 pub use check::Check;
-pub use descriptor::{children, sha256, with_execution};
 pub use error::TaskError;
-pub use input::coalesced;
 pub use link::{LinkError, kind_byte};
 pub(crate) use run::{Outcome, run};
 pub use sink::{FrameError, SinkError};

@@ -1,12 +1,18 @@
 //! The owner's side: from evidence to an [`AttestedEngine`].
 //!
-//! The verifiers of real TEEs are not in this crate, which enclaves link: they are handed in.
+//! The verifiers of real TEEs are not in this crate: they are handed in.
+
+mod challenges;
+mod checks;
 
 use super::{
-    Challenge, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
+    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
     simulated,
 };
 use crate::{Attestation, OwnerPublicKey, Policy};
+
+pub use challenges::Challenges;
+pub use checks::{Check, Checks};
 
 /// Checks the reports of TEEs.
 ///
@@ -196,3 +202,6 @@ fn check_build(evidence: &Evidence) -> Result<(), EvidenceError> {
 fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EvidenceError, EvidenceKind};
+use coffer_protocol::evidence::{EvidenceError, EvidenceKind};
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

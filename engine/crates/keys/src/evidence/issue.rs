@@ -1,6 +1,6 @@
 //! The engine's side: who makes its reports.
 
-use super::{EvidenceError, EvidenceKind, simulated};
+use coffer_protocol::evidence::{EvidenceError, EvidenceKind, simulated};
 
 /// Has a TEE sign report data. Issuers of real kinds belong to the engine's process, which knows its machine.
 pub trait Issuer: Send {

@@ -6,24 +6,20 @@
 //!
 //! Time and policy are judged at the trusted site only. An engine's word on its version or id decides nothing.
 
-mod attest;
 mod challenge;
-mod checks;
 mod error;
-mod issue;
 pub mod simulated;
 
 use std::fmt;
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-use crate::{OwnerPublicKey, codec::Writer};
+use coffer_sealing::fields::Writer;
 
-pub use attest::{AttestedEngine, NoTee, Verifier, attest, attest_again, attest_host};
-pub use challenge::{Challenge, Challenges};
-pub use checks::{Check, Checks};
+use crate::OwnerPublicKey;
+
+pub use challenge::Challenge;
 pub use error::EvidenceError;
-pub use issue::{Issuer, Simulated};
 
 /// The version of attestation, release and task protocol.
 pub const PROTOCOL: u32 = 1;
@@ -105,7 +101,7 @@ impl fmt::Debug for EnginePublicKey {
     }
 }
 
-/// Evidence as it came: every field is the peer's word until [`attest`] has checked it.
+/// Evidence as it came: every field is the peer's word until the owner's side has checked it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// The protocol it speaks.
@@ -122,7 +118,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// SHA-256 over all fields, which a release binds.
-    pub(crate) fn hash(&self) -> [u8; 32] {
+    pub fn hash(&self) -> [u8; 32] {
         hash_parts(&[
             b"coffer evidence",
             &self.protocol.to_le_bytes(),
@@ -167,6 +163,3 @@ fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
     }
     hash
 }
-
-#[cfg(test)]
-mod tests;

@@ -124,30 +124,3 @@ fn a_set_gives_only_what_it_holds() {
     assert!(set.find(&id.to_string()).is_ok() && set.len() == 1);
     assert_eq!(set.find("x").err(), Some(KekError::BadId("x".into())));
 }
-
-#[test]
-fn every_column_has_a_key_of_its_own() {
-    let key = crate::TableKey::from_secret(table(), Secret::from_bytes([1; 32]));
-    let other = crate::TableKey::from_secret(TableId([8; 16]), Secret::from_bytes([1; 32]));
-    let keks = [
-        key.kek(ColumnId(0)),
-        key.kek(ColumnId(1)),
-        key.footer_kek(),
-        other.kek(ColumnId(0)),
-        other.footer_kek(),
-    ];
-    let distinct: std::collections::HashSet<[u8; 32]> = keks.into_iter().map(|kek| *kek.unwrap().expose()).collect();
-    assert_eq!(distinct.len(), 5);
-    assert_ne!(key.key_check().unwrap(), other.key_check().unwrap());
-}
-
-#[test]
-fn manifests_open_at_their_version_only() {
-    let key = crate::TableKey::generate(table()).unwrap().manifest_key().unwrap();
-    let sealed = key.seal(3, b"envelope", b"files").unwrap();
-    assert_eq!(key.open(3, b"envelope", &sealed).unwrap(), b"files");
-    assert!(key.open(2, b"envelope", &sealed).is_err());
-    assert!(key.open(3, b"other", &sealed).is_err());
-    let other = crate::TableKey::generate(table()).unwrap().manifest_key().unwrap();
-    assert!(other.open(3, b"envelope", &sealed).is_err());
-}

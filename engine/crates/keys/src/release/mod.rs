@@ -6,22 +6,21 @@
 //! the keys; the engine's key in the evidence proves to the owner who can read them.
 
 mod error;
+mod keys;
 mod payload;
-mod receiver;
-mod sender;
 
-use coffer_sealing::{DerivationKey, Error as SealingError, Secret};
+use coffer_sealing::{DerivationKey, Error as SealingError, Secret, fields::Writer};
 
-use crate::{codec::Writer, evidence::PROTOCOL, owner};
+use crate::evidence::PROTOCOL;
 
 pub use error::ReleaseError;
+pub use keys::{Kem, KeyPair, OwnerPublicKey, Private, Public};
 pub use payload::ReleasePayload;
-pub use receiver::{EngineKey, ReleaseReceiver};
-pub use sender::ReleaseSender;
 
-type Aead = hpke::aead::AesGcm256;
-type Kdf = hpke::kdf::HkdfSha256;
-type Kem = owner::Kem;
+/// The encryption of releases.
+pub type Aead = hpke::aead::AesGcm256;
+/// The key derivation of releases.
+pub type Kdf = hpke::kdf::HkdfSha256;
 
 const LABEL: &[u8] = b"coffer/1/release";
 /// The longest name of an application, in bytes: it goes into `info`.
@@ -38,7 +37,8 @@ pub struct SealedRelease {
     pub ciphertext: Vec<u8>,
 }
 
-fn info(evidence_hash: &[u8; 32], challenge: &[u8; 32], application: &str) -> Vec<u8> {
+/// The `info` of an engine's context.
+pub fn info(evidence_hash: &[u8; 32], challenge: &[u8; 32], application: &str) -> Vec<u8> {
     let mut writer = Writer::with_capacity(128 + application.len());
     writer.string(LABEL).string(&PROTOCOL.to_le_bytes());
     writer
@@ -49,7 +49,7 @@ fn info(evidence_hash: &[u8; 32], challenge: &[u8; 32], application: &str) -> Ve
 }
 
 /// The root under which the release of this number is sealed.
-fn release_root(
+pub fn release_root(
     sequence: u64,
     export: impl FnOnce(&[u8], &mut [u8]) -> Result<(), hpke::HpkeError>,
 ) -> Result<DerivationKey, SealingError> {
@@ -60,7 +60,5 @@ fn release_root(
     Ok(DerivationKey::new("release", &Secret::from_bytes(*exported)))
 }
 
-const BLOB_LABEL: &str = "release";
-
-#[cfg(test)]
-mod tests;
+/// Of the sealed payload.
+pub const BLOB_LABEL: &str = "release";

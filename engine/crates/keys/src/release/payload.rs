@@ -5,13 +5,11 @@
 //! in milliseconds u64 LE ‖ KEKs u32 LE ‖ for each, by name: id (length u32 LE, bytes) ‖ key 32
 //! ```
 
-use coffer_sealing::{Secret, SessionId, SessionKey};
-use zeroize::Zeroizing;
-
-use crate::{
-    Kek, KekSet,
-    codec::{Malformed, Reader, Writer},
+use coffer_sealing::{
+    Kek, KekSet, Secret, SessionId, SessionKey,
+    fields::{Malformed, Reader, Writer},
 };
+use zeroize::Zeroizing;
 
 const VERSION: u8 = 2;
 
@@ -33,7 +31,8 @@ pub struct ReleasePayload {
 }
 
 impl ReleasePayload {
-    pub(super) fn encode(&self) -> Zeroizing<Vec<u8>> {
+    /// As bytes, to be sealed.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut writer = Writer::with_capacity(73 + self.keks.len() * 96);
         writer
             .raw(&[VERSION])
@@ -49,7 +48,8 @@ impl ReleasePayload {
         writer.finish()
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// From bytes that were opened.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         if reader.array()? != [VERSION] {
             return Err(Malformed);

@@ -9,14 +9,16 @@ use coffer_sealing::open_blob;
 use hpke::{Deserializable, OpModeR, aead::AeadCtxR};
 use zeroize::Zeroizing;
 
-use super::{
-    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, ReleaseError, ReleasePayload, SealedRelease, info, release_root,
-};
-use crate::{
+use coffer_protocol::{
     OwnerPublicKey,
-    evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, Issuer, PROTOCOL, VERSION, report_data},
-    owner::{self, KeyPair},
+    evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, VERSION, report_data},
+    release::{
+        Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info,
+        release_root,
+    },
 };
+
+use crate::Issuer;
 
 /// How many attestations may wait for their first release, and how many contexts are kept. A host that attests for fun
 /// only pushes out its own: nothing forgotten can be accepted again, for a release needs its attestation.
@@ -31,9 +33,9 @@ impl EngineKey {
         Ok(Self(KeyPair::generate()?))
     }
 
-    #[cfg(test)]
-    pub(crate) fn from_secret(secret: coffer_sealing::Secret<32>) -> Self {
-        Self(KeyPair::from_secret(secret).unwrap())
+    /// A pair that is no secret any more: for test vectors.
+    pub fn insecure_from_secret(secret: coffer_sealing::Secret<32>) -> Result<Self, coffer_sealing::Error> {
+        Ok(Self(KeyPair::from_secret(secret)?))
     }
 
     /// The public half.
@@ -164,7 +166,7 @@ impl Context {
         offer: &Offer,
     ) -> Result<Self, ReleaseError> {
         let bad = |_| ReleaseError::BadPublicKey;
-        let mode = OpModeR::Auth(owner::Public::from_bytes(owner.as_bytes()).map_err(bad)?);
+        let mode = OpModeR::Auth(Public::from_bytes(owner.as_bytes()).map_err(bad)?);
         let enc = <Kem as hpke::Kem>::EncappedKey::from_bytes(encapsulated).map_err(bad)?;
         let private = key.0.private().map_err(bad)?;
         let hpke = hpke::setup_receiver(&mode, &private, &enc, &offer.info).map_err(|_| ReleaseError::Unauthentic)?;

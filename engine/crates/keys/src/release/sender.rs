@@ -3,10 +3,11 @@
 use coffer_sealing::seal_blob;
 use hpke::{Deserializable, OpModeS, Serializable, aead::AeadCtxS};
 
-use super::{
-    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, ReleaseError, ReleasePayload, SealedRelease, info, release_root,
+use coffer_protocol::release::{
+    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info, release_root,
 };
-use crate::{OwnerKey, evidence::AttestedEngine, owner};
+
+use crate::{AttestedEngine, OwnerKey};
 
 /// Releases keys to one engine, for one application. Counts its releases itself.
 pub struct ReleaseSender {
@@ -25,11 +26,11 @@ impl ReleaseSender {
             return Err(ReleaseError::ApplicationTooLong);
         }
         let bad = |_| ReleaseError::BadPublicKey;
-        let recipient = owner::Public::from_bytes(&engine.key().0).map_err(bad)?;
+        let recipient = Public::from_bytes(&engine.key().0).map_err(bad)?;
         let pair = owner.pair();
         let mode = OpModeS::Auth((
             pair.private().map_err(bad)?,
-            owner::Public::from_bytes(&pair.public).map_err(bad)?,
+            Public::from_bytes(&pair.public).map_err(bad)?,
         ));
         let info = info(engine.evidence_hash(), engine.challenge().as_bytes(), application);
         let (encapsulated, context) = hpke::setup_sender(&mode, &recipient, &info).map_err(bad)?;
@@ -53,3 +54,6 @@ impl ReleaseSender {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 mod files;
 mod footers;
 mod reader;
+mod storage;
 mod whole;
 
 use std::{fmt, sync::Arc};
@@ -43,6 +44,7 @@ use crate::{
 use files::external;
 pub use footers::FooterCache;
 use reader::SealedReaders;
+pub use storage::FilesOnly;
 pub use whole::{BytesSeen, read_rest};
 
 /// Leaf that reads a task's file slices.

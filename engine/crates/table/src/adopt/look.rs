@@ -21,8 +21,8 @@ use crate::{
     Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, char_varchar, disk,
     footer::{self, TAIL_LEN},
     lengths,
-    plain::{self, MAX_FOOTER},
-    pme::KekSource,
+    foreign, plain::{self},
+    plain_footer::MAX_FOOTER,
     read::read_range,
     spelling,
     writer::{column_bytes, count, name_parts, row_groups},
@@ -302,7 +302,7 @@ impl ByMasters {
     }
 
     fn open(&self, metadata: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
-        self.keys.data_key(&KeyMaterial::parse(metadata)?)
+        foreign::by_masters(&self.keys, &KeyMaterial::parse(metadata)?)
     }
 }
 

@@ -16,7 +16,7 @@ pub use look::Adoption;
 use look::{ForeignFile, in_file};
 
 use crate::{
-    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, folder::Folder,
+    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder,
     is_absent, spelling, write::rules,
 };
 

@@ -6,34 +6,21 @@ impl Error {
     /// What to do about it, if there is something.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
+            Error::Format(error) => return error.hint(),
             Error::Keyring(error) => return error.hint(),
             Error::Master(error) | Error::Key { error, .. } => return error.hint(),
             Error::Policy(error) => return error.hint(),
-            Error::Kek(error) => return error.hint(),
             Error::Adopt(error) => return error.hint(),
             Error::FileKey(error) => return error.hint(),
-            Error::Io { .. } => "check that the path is there, its permissions and the free space",
-            Error::FileMissing(_)
-            | Error::FileSize { .. }
-            | Error::FileShort { .. }
-            | Error::FooterLength { .. }
-            | Error::FooterMagic
-            | Error::FooterDigest
-            | Error::FooterRows { .. }
-            | Error::ColumnNotEncrypted(_)
-            | Error::ColumnForeignKey(_)
-            | Error::ManifestAltered
-            | Error::ManifestContent(_) => {
+            Error::FileSize { .. } | Error::ManifestAltered | Error::ManifestContent(_) => {
                 "the table is not what was written; coffer verify lists every such file; restore them from a copy"
             }
-            Error::ChunkDigest | Error::Stale { .. } => {
+            Error::Stale { .. } => {
                 "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy"
             }
-            Error::ChangedWhileWriting(_) => "somebody else writes there: encrypt to another place",
             Error::Unfit { .. } => {
                 "give it another protection, or a `domain`: docs/reference/policy.md has what each takes"
             }
-            Error::Scheme { .. } => "the policy says how the column is stored, and within which domain",
             Error::Domain { .. } => {
                 "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], [\"1992-01-01\", \"1998-12-31\"]"
             }
@@ -46,11 +33,7 @@ impl Error {
                 "remove or correct the link's `id` in the policy, or use another name"
             }
             Error::LinkShape { .. } => "columns of a link have one type, domain and prefix; use another link",
-            Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
-            Error::PlainChanged => {
-                "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good"
-            }
-            Error::PlainColumns(_) | Error::PlainNanos(_) | Error::PlainFooter(_) => {
+            Error::PlainColumns(_) | Error::PlainNanos(_) => {
                 "rewrite the files with Spark, or seal them with coffer encrypt"
             }
             Error::NotATable(_) => "name a folder that coffer encrypt made",
@@ -98,9 +81,7 @@ impl Error {
             }
             Error::Conflict { .. } => "nothing was written; run it again",
             Error::RewrapRaced(_) => "run it again; nothing is lost",
-            Error::MasterNeeded {
-                tables, links, files, ..
-            } => match (files, tables.is_empty() && links.is_empty()) {
+            Error::MasterNeeded { tables, links, files, .. } => match (files, tables.is_empty() && links.is_empty()) {
                 (false, _) => "coffer keys rewrap --all --to OTHER moves them",
                 (true, true) => "the files need it where PyArrow and Spark read them, not in a table that adopted them",
                 (true, false) => {
@@ -113,10 +94,7 @@ impl Error {
             Error::ProtectionChanged { .. } => {
                 "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)"
             }
-            Error::PartitionType(_) => "use booleans, whole numbers, decimals, strings, dates or timestamps",
             Error::DuplicateColumn(_) => "rename one of them",
-            Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
-            Error::ParquetPanic | Error::Parquet(_) | Error::ParquetLength(_) => "the file is damaged or was altered",
             _ => return None,
         };
         Some(text.to_owned())

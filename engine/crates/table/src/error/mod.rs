@@ -5,46 +5,22 @@ mod hint;
 
 use std::{io, path::PathBuf};
 
+use coffer_format::{Error as FormatError, Fault};
 use coffer_keys::TableId;
-
-pub use self::code::{NotAFile, io_code, parquet_code};
-
-/// Who is at fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The caller: an argument, a policy, a missing key.
-    Caller,
-    /// Whoever holds the storage: bytes are not what was written.
-    Host,
-    /// The machine: disk full, permissions.
-    System,
-    /// Us.
-    Internal,
-}
 
 /// One variant per cause. Texts name tables, files and columns, never values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing failed.
-    #[error("cannot {doing} {path}: {source}")]
-    Io {
-        /// A verb: "read", "write".
-        doing: &'static str,
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    /// Of the files.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// Files of another program are not adopted.
     #[error(transparent)]
     Adopt(#[from] crate::AdoptError),
     /// A key of such a file.
     #[error(transparent)]
     FileKey(#[from] coffer_keys::FileKeyError),
-    /// A file that the manifest names is not there.
-    #[error("the table's file {0} is missing")]
-    FileMissing(String),
     /// A file has another length than the manifest says.
     #[error("the file {file} has {got} bytes where {want} were written")]
     FileSize {
@@ -55,50 +31,9 @@ pub enum Error {
         /// As found.
         got: u64,
     },
-    /// A file ends before bytes that the manifest says it has.
-    #[error("the file {file} has {got} bytes, and what lies before byte {end} was to be read")]
-    FileShort {
-        /// Its path.
-        file: String,
-        /// Where the bytes end that were asked for.
-        end: u64,
-        /// As found.
-        got: u64,
-    },
     /// A path inside a manifest or descriptor that is not a plain file name.
     #[error("the table names a file outside its folder")]
     FilePath,
-    /// The footer's length is not the pinned one.
-    #[error("a Parquet footer has {got} bytes where {want} were written")]
-    FooterLength {
-        /// As pinned.
-        want: u64,
-        /// As found.
-        got: u64,
-    },
-    /// The file does not end in the magic of a file with encrypted footer: a plaintext Parquet file, or none.
-    #[error("the file does not end as an encrypted Parquet file does")]
-    FooterMagic,
-    /// The footer's bytes are not those that were written.
-    #[error("a Parquet footer does not have the pinned SHA-256")]
-    FooterDigest,
-    /// The footer says something else than the pin, though its digest fits.
-    #[error("a Parquet footer has {got} rows where {want} were written")]
-    FooterRows {
-        /// As pinned.
-        want: u64,
-        /// As found.
-        got: u64,
-    },
-    /// An unverified input that is no plain Parquet file.
-    #[error("the file does not end as a plain Parquet file does")]
-    PlainMagic,
-    /// An unverified input that is another now. (Nobody says that what it was before was right.)
-    #[error("a file of an unverified input is not what it was when the query first read it")]
-    PlainChanged,
-    /// An unverified input whose footer is longer than any that is read.
-    #[error("the file says that its footer has {0} bytes, more than is read of a plain file")]
-    PlainFooter(u64),
     /// An unverified input of which one file is unlike the others.
     #[error("the columns or types of {0} differ from those of the input's first file")]
     PlainColumns(PathBuf),
@@ -110,39 +45,6 @@ pub enum Error {
     /// An unverified input with a type that Spark does not read.
     #[error("column `{0}` has times in nanoseconds, and Spark's have microseconds")]
     PlainNanos(String),
-    /// A column that must be encrypted is not, or not with a key of its own.
-    #[error("column `{0}` is not encrypted with a key of its own in the file")]
-    ColumnNotEncrypted(String),
-    /// A column is encrypted under a key of another table or column.
-    #[error("column `{0}` is encrypted under the key of something else")]
-    ColumnForeignKey(String),
-    /// The key of a column that is to be read is not held.
-    #[error("the key of column `{0}` is not held")]
-    ColumnKeyMissing(String),
-    /// A column that the caller wants is not in the file.
-    #[error("there is no column `{0}` in the file")]
-    NoSuchColumn(String),
-    /// The Parquet reader refused the bytes.
-    #[error("the Parquet reader refused the file: {0}")]
-    Parquet(String),
-    /// A length or count in a Parquet file is not possible: found before the Parquet reader could believe it.
-    #[error("the Parquet file is malformed: {0}")]
-    ParquetLength(&'static str),
-    /// The Parquet reader panicked over the bytes.
-    #[error("the Parquet reader gave up on malformed bytes")]
-    ParquetPanic,
-    /// Arrow refused.
-    #[error("{0}")]
-    Arrow(String),
-    /// Key metadata in a file is not of the key tools' form.
-    #[error("key metadata is not in the form of the PME key tools: {0}")]
-    KeyMetadata(&'static str),
-    /// A wrapped data key does not open under its KEK.
-    #[error("a data key does not open under the key `{0}`")]
-    DataKey(String),
-    /// A KEK that a file names is not held.
-    #[error("the key `{0}` is not held")]
-    KekMissing(String),
     /// There is no manifest in the folder.
     #[error("{0} is not a sealed table: it has no manifest")]
     NotATable(PathBuf),
@@ -331,21 +233,12 @@ pub enum Error {
         /// In the policy.
         policy: String,
     },
-    /// A type that no partition column can have.
-    #[error("a table cannot be partitioned by `{0}`: equality of its type is not plain")]
-    PartitionType(String),
     /// All columns are partition columns.
     #[error("a table needs a column that it is not partitioned by")]
     OnlyPartitions,
     /// A column that was taken for a partition column.
     #[error("the table is not partitioned by `{0}`")]
     NotAPartition(String),
-    /// A column chunk that lies unencrypted is not the one that was written.
-    #[error("a column chunk does not have the pinned SHA-256")]
-    ChunkDigest,
-    /// A file that was just written is another when it is read.
-    #[error("the storage changed {0} while it was written")]
-    ChangedWhileWriting(PathBuf),
     /// A column is stored in several ways, and one of them holds other values.
     #[error("column `{column}`: what is stored as \"{form}\" holds other values than the rest")]
     Stale {
@@ -357,14 +250,6 @@ pub enum Error {
     /// A protection that a column cannot have.
     #[error("column `{column}`: {source}")]
     Unfit {
-        /// The column.
-        column: String,
-        /// Why.
-        source: coffer_schemes::SchemeError,
-    },
-    /// A scheme refused values.
-    #[error("column `{column}`: {source}")]
-    Scheme {
         /// The column.
         column: String,
         /// Why.
@@ -444,26 +329,12 @@ pub enum Error {
     /// The register opens, but its text is not a register.
     #[error("the register's content is malformed: {0}")]
     RegisterContent(String),
-    /// A column's type cannot be stored.
-    #[error(transparent)]
-    Type(#[from] crate::UnsupportedType),
-    /// A value does not fit the column's type without loss.
-    #[error("column `{column}`: {reason}")]
-    Lossy {
-        /// Which column.
-        column: String,
-        /// Why.
-        reason: String,
-    },
     /// Two columns have one name.
     #[error("two columns are named `{0}` (upper and lower case count as one)")]
     DuplicateColumn(String),
     /// A table without columns.
     #[error("a table needs at least one column")]
     NoColumns,
-    /// A batch is not of the table's schema.
-    #[error("rows of another schema than the table's: column `{0}`")]
-    BatchSchema(String),
     /// The keyring refused.
     #[error(transparent)]
     Keyring(#[from] coffer_keys::KeyringError),
@@ -481,9 +352,6 @@ pub enum Error {
     /// The policy refused.
     #[error(transparent)]
     Policy(#[from] coffer_keys::PolicyError),
-    /// A KEK is not held, or does not open what it should.
-    #[error(transparent)]
-    Kek(#[from] coffer_keys::KekError),
     /// The policy gives an id to a table that is to be made.
     #[error("the policy already has a table `{name}` with the id {id}, which this home's register does not know")]
     PolicyHasId {
@@ -492,49 +360,15 @@ pub enum Error {
         /// By the policy.
         id: TableId,
     },
-    /// Sealing refused.
-    #[error(transparent)]
-    Sealing(#[from] coffer_sealing::Error),
-    /// A limit of the format.
-    #[error("a table's {0} is beyond the format's limit")]
-    Limit(&'static str),
 }
 
 impl Error {
     /// Who is at fault.
     pub fn fault(&self) -> Fault {
         match self {
-            Error::Io { .. } | Error::PublicationUnknown { .. } => Fault::System,
-            Error::FileMissing(_)
-            | Error::FileSize { .. }
-            | Error::FileShort { .. }
-            | Error::FilePath
-            | Error::FooterLength { .. }
-            | Error::FooterMagic
-            | Error::FooterDigest
-            | Error::FooterRows { .. }
-            | Error::ColumnNotEncrypted(_)
-            | Error::ColumnForeignKey(_)
-            | Error::ChunkDigest
-            | Error::PlainChanged
-            | Error::ChangedWhileWriting(_)
-            | Error::Stale { .. }
-            | Error::Parquet(_)
-            | Error::ParquetLength(_)
-            | Error::ParquetPanic
-            | Error::KeyMetadata(_)
-            | Error::DataKey(_)
-            | Error::Envelope(_)
-            | Error::ManifestAltered
-            | Error::ManifestContent(_)
-            | Error::ManifestForeign { .. }
-            | Error::VersionMissing { .. }
-            | Error::VersionReplaced { .. }
-            | Error::VersionUnknown { .. }
-            | Error::FolderChanged(_)
-            | Error::PathNotRecorded { .. }
-            | Error::ChainBroken { .. } => Fault::Host,
-            Error::Arrow(_) | Error::Sealing(_) => Fault::Internal,
+            Error::Format(error) => error.fault(),
+            Error::PublicationUnknown { .. } => Fault::System,
+            Error::FileSize { .. } | Error::FilePath | Error::Stale { .. } | Error::Envelope(_) | Error::ManifestAltered | Error::ManifestContent(_) | Error::ManifestForeign { .. } | Error::VersionMissing { .. } | Error::VersionReplaced { .. } | Error::VersionUnknown { .. } | Error::FolderChanged(_) | Error::PathNotRecorded { .. } | Error::ChainBroken { .. } => Fault::Host,
             _ => Fault::Caller,
         }
     }
@@ -543,9 +377,9 @@ impl Error {
         Self::Key { of, error }
     }
 
-    pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { doing, path, source }
+    pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let failed = FormatError::io(doing, path);
+        move |source| failed(source).into()
     }
 }
 
@@ -566,14 +400,21 @@ impl From<coffer_keys::MasterError> for Error {
     }
 }
 
-impl From<arrow::error::ArrowError> for Error {
-    fn from(error: arrow::error::ArrowError) -> Self {
-        Self::Arrow(error.to_string())
-    }
+/// Errors of the files' format, by whatever they are made from.
+macro_rules! of_the_format {
+    ($($source:ty),* $(,)?) => {
+        $(impl From<$source> for Error {
+            fn from(error: $source) -> Self {
+                Self::Format(error.into())
+            }
+        })*
+    };
 }
 
-impl From<parquet::errors::ParquetError> for Error {
-    fn from(error: parquet::errors::ParquetError) -> Self {
-        Self::Parquet(error.to_string())
-    }
-}
+of_the_format!(
+    arrow::error::ArrowError,
+    parquet::errors::ParquetError,
+    coffer_format::UnsupportedType,
+    coffer_sealing::KekError,
+    coffer_sealing::Error,
+);

@@ -6,6 +6,7 @@
 //!
 //! What a digest costs is one more reading of what the query reads, here. It is done by as many threads as there are processors.
 
+use coffer_format::Error as FormatError;
 use std::{
     collections::{HashMap, HashSet},
     io::{Read, Seek, SeekFrom},
@@ -46,7 +47,7 @@ impl ChunkPins {
             let mut chunks = Vec::new();
             for (group, ranges) in file.chunks.iter().enumerate() {
                 for column in &positions {
-                    let range = ranges.get(*column).ok_or(Error::PlainChanged)?;
+                    let range = ranges.get(*column).ok_or(FormatError::PlainChanged)?;
                     if pinned.is_none_or(|pinned| !pinned.contains_key(&(group, *column))) {
                         chunks.push((group, *column, range.clone()));
                     }
@@ -100,7 +101,7 @@ fn digests_of(works: &[Work<'_>]) -> Result<Vec<Vec<Digest>>, Error> {
             .collect();
         let mut all = Vec::with_capacity(works.len());
         for thread in running {
-            all.extend(thread.join().map_err(|_| Error::PlainChanged)??);
+            all.extend(thread.join().map_err(|_| FormatError::PlainChanged)??);
         }
         Ok::<_, Error>(all)
     })?;
@@ -135,7 +136,7 @@ fn digest(file: &mut std::fs::File, path: &Path, range: Range<u64>, block: &mut 
             .read(block.get_mut(..wanted).unwrap_or_default())
             .map_err(Error::io("read", path))?;
         let bytes = block.get(..read).filter(|bytes| !bytes.is_empty());
-        let bytes = bytes.ok_or(Error::PlainChanged)?;
+        let bytes = bytes.ok_or(FormatError::PlainChanged)?;
         seen.update(bytes);
         left = left.saturating_sub(u64::try_from(read).unwrap_or(u64::MAX));
     }

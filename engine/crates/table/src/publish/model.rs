@@ -5,6 +5,7 @@
 //! writer who was told nothing (it died, or the register's disk left it open) at most once, and whoever has looked once has the last word. So a
 //! retry after a failure, or after a look that showed nothing, never doubles rows.
 
+use coffer_format::Error as FormatError;
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -703,7 +704,7 @@ fn a_footer_is_pinned_as_it_was_written() {
     let pin = file(&write, 1).unwrap();
     assert!(!fault::end());
     let published = write.publish(vec![pin]).unwrap();
-    assert!(matches!(values(&published), Err(Error::FooterDigest)));
+    assert!(matches!(values(&published), Err(Error::Format(FormatError::FooterDigest))));
 }
 
 /// Puts a file where there is none.

@@ -1,5 +1,6 @@
 //! Between a table's columns and its stored columns, at the trusted site.
 
+use coffer_format::Error as FormatError;
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
@@ -11,8 +12,7 @@ use coffer_schemes::{
     Ashe, AsheSum, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Scheme, SchemeKey, Standard, Tee,
 };
 
-use super::{FILE_ID, Form, StoredColumn};
-use crate::{Column, Error, SparkType};
+use crate::{Column, Error, Form, RowEncoder, SparkType, StoredColumn, form::FILE_ID};
 
 /// The keys of the links that a table's columns are in.
 pub type LinkKeys = BTreeMap<LinkId, LinkKey>;
@@ -100,39 +100,6 @@ impl Codec {
         self.schemes.get(at)?.as_ref()
     }
 
-    /// Rows of the table's columns as its stored columns; `first_row` is the number of the first one in the file.
-    pub(crate) fn encode(
-        &self,
-        batch: &RecordBatch,
-        file: [u8; FILE_ID],
-        first_row: u64,
-    ) -> Result<RecordBatch, Error> {
-        let rows = batch.num_rows();
-        let place = Place::File { file, first_row };
-        let arrays = (self.stored.iter().zip(self.schemes.iter()))
-            .map(|(stored, scheme)| match (stored.form, scheme) {
-                (Form::File, _) => {
-                    let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows)));
-                    Ok(ids)
-                }
-                (Form::Row, _) => row_numbers(first_row, rows),
-                (_, Some(scheme)) => {
-                    let (column, array) = (self.columns.iter().zip(batch.columns()))
-                        .find(|(column, _)| column.id == stored.column)
-                        .ok_or_else(|| Error::BatchSchema(stored.name()))?;
-                    scheme.encrypt(array, place).map_err(of_column(column))
-                }
-                (_, None) => Err(Error::BatchSchema(stored.name())),
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            arrays,
-            &options,
-        )?)
-    }
-
     /// A stored column's values, opened, in the column's type. `place`: where the rows are, for forms that need it.
     pub fn open(&self, at: usize, array: &ArrayRef, place: Place<'_>) -> Result<ArrayRef, Error> {
         let (stored, scheme, column) = self.parts(at)?;
@@ -156,7 +123,7 @@ impl Codec {
         }
         let rows = row.and_then(|row| row.as_any().downcast_ref::<Int64Array>());
         let (Some(file), Some(rows)) = (file, rows) else {
-            return Err(Error::BatchSchema(stored.name()));
+            return Err(FormatError::BatchSchema(stored.name()).into());
         };
         let files = FileIds::resolve(file).map_err(of_column(column))?;
         let files = &files;
@@ -174,7 +141,7 @@ impl Codec {
     pub fn open_sums(&self, at: usize, states: &BinaryArray) -> Result<ArrayRef, Error> {
         let (stored, _, column) = self.parts(at)?;
         let ashe = self.sums.get(at).and_then(Option::as_ref);
-        let ashe = ashe.ok_or_else(|| Error::NoSuchColumn(stored.name()))?;
+        let ashe = ashe.ok_or_else(|| FormatError::NoSuchColumn(stored.name()))?;
         let sum = |state: Option<&[u8]>| match state {
             None => Ok(None),
             Some(state) => {
@@ -202,21 +169,62 @@ impl Codec {
         let column = stored.and_then(|stored| self.column_of(stored));
         match (stored, self.scheme(at), column) {
             (Some(stored), Some(scheme), Some(column)) => Ok((stored, scheme, column)),
-            _ => Err(Error::NoSuchColumn(stored.map(StoredColumn::name).unwrap_or_default())),
+            _ => Err(FormatError::NoSuchColumn(stored.map(StoredColumn::name).unwrap_or_default()).into()),
         }
     }
 }
 
+impl RowEncoder for Codec {
+    fn stored(&self) -> &[StoredColumn] {
+        &self.stored
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn encode(&self, batch: &RecordBatch, file: [u8; FILE_ID], first_row: u64) -> Result<RecordBatch, FormatError> {
+        let rows = batch.num_rows();
+        let place = Place::File { file, first_row };
+        let arrays = (self.stored.iter().zip(self.schemes.iter()))
+            .map(|(stored, scheme)| match (stored.form, scheme) {
+                (Form::File, _) => {
+                    let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows)));
+                    Ok(ids)
+                }
+                (Form::Row, _) => row_numbers(first_row, rows),
+                (_, Some(scheme)) => {
+                    let (column, array) = (self.columns.iter().zip(batch.columns()))
+                        .find(|(column, _)| column.id == stored.column)
+                        .ok_or_else(|| FormatError::BatchSchema(stored.name()))?;
+                    scheme.encrypt(array, place).map_err(refused(column))
+                }
+                (_, None) => Err(FormatError::BatchSchema(stored.name())),
+            })
+            .collect::<Result<Vec<_>, FormatError>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            arrays,
+            &options,
+        )?)
+    }
+}
+
 /// The numbers of a file's rows from one on.
-fn row_numbers(first: u64, rows: usize) -> Result<ArrayRef, Error> {
-    let limit = || Error::Limit("rows of a file");
+fn row_numbers(first: u64, rows: usize) -> Result<ArrayRef, FormatError> {
+    let limit = || FormatError::Limit("rows of a file");
     let first = i64::try_from(first).map_err(|_| limit())?;
     let end = i64::try_from(rows).ok().and_then(|rows| first.checked_add(rows));
     Ok(Arc::new(Int64Array::from_iter_values(first..end.ok_or_else(limit)?)))
 }
 
 pub(super) fn of_column(column: &Column) -> impl Fn(coffer_schemes::SchemeError) -> Error {
-    |source| Error::Scheme {
+    |source| refused(column)(source).into()
+}
+
+fn refused(column: &Column) -> impl Fn(coffer_schemes::SchemeError) -> FormatError {
+    |source| FormatError::Scheme {
         column: column.name.clone(),
         source,
     }
@@ -232,7 +240,7 @@ pub(super) fn scheme(
     let protection = stored
         .form
         .protection()
-        .ok_or_else(|| Error::NoSuchColumn(stored.name()))?;
+        .ok_or_else(|| FormatError::NoSuchColumn(stored.name()))?;
     let (key, spec) = parts(key, links, column, stored, protection)?;
     let of = of_column(column);
     Ok(match protection {

@@ -9,7 +9,7 @@ use arrow::{
 };
 use coffer_keys::Domain;
 
-use super::DomainPin;
+use crate::form::DomainPin;
 use crate::{Error, SparkType};
 
 /// The values that a column of this type may have at all; none for types that are no numbers to a scheme.

@@ -1,10 +1,11 @@
 //! From the policy's word on a new table's columns to its stored columns.
 
+use coffer_format::Error as FormatError;
 use arrow::datatypes::DataType;
 use coffer_keys::{ColumnPolicy, LinkId, LinkKey, Policy, TableKey, TablePolicy, Vault};
 
-use super::{DomainPin, Form, LinkKeys, StoredColumn, codec, domain};
-use crate::{Column, Error, Register, SparkType};
+use super::{LinkKeys, codec, domain};
+use crate::{Column, Error, Form, Register, SparkType, StoredColumn, form::DomainPin};
 
 /// Whether any of these columns is to be stored as something else than `tee`.
 pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item = &'a str>) -> bool {
@@ -64,7 +65,7 @@ pub(crate) fn lay_out(
 ) -> Result<(Vec<StoredColumn>, u32), Error> {
     let mut last = last;
     let mut next = || {
-        last = last.checked_add(1).ok_or(Error::Limit("number of columns"))?;
+        last = last.checked_add(1).ok_or(FormatError::Limit("number of columns"))?;
         Ok::<u32, Error>(last)
     };
     let mut stored = Vec::new();
@@ -132,7 +133,7 @@ fn stored_column(
     }
     // Whether the scheme takes such a column, before a link is made for it.
     let scheme = codec::scheme(key, &LinkKeys::new(), column, &stored).map_err(|error| match error {
-        Error::Scheme { column, source } => Error::Unfit { column, source },
+        Error::Format(FormatError::Scheme { column, source }) => Error::Unfit { column, source },
         error => error,
     })?;
     if let Some(link) = column_rules.link().filter(|_| form.is_linked()) {

@@ -3,6 +3,7 @@
 //! Column chunks that lie unencrypted are read whole, and neither parsed nor opened before their digest was found to be the
 //! pinned one.
 
+use coffer_format::Error as FormatError;
 use std::{
     io::Read,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -21,8 +22,8 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use super::{Codec, FILE_ID, Form, StoredColumn};
-use crate::{Digest, Error, FilePin, lengths, read::Modules};
+use super::Codec;
+use crate::{Digest, Error, FilePin, Form, StoredColumn, form::FILE_ID, lengths, read::Modules};
 
 /// Reads some stored columns of a file, or the table's columns out of them.
 pub(crate) struct StoredReader {
@@ -57,7 +58,7 @@ impl StoredReader {
             field.name() == &stored.name() && *field.data_type() == stored.kind.to_arrow()
         };
         if fields.len() != stored.len() || !stored.iter().zip(fields).all(same) {
-            return Err(Error::BatchSchema("of the stored columns".into()));
+            return Err(FormatError::BatchSchema("of the stored columns".into()).into());
         }
         let file = pin.aad_prefix.as_slice().try_into().map_err(|_| Error::FilePath)?;
         let wanted = if all {
@@ -89,11 +90,11 @@ impl StoredReader {
                 return Ok(None);
             };
             // The crate panics on malformed bytes.
-            let next = catch_unwind(AssertUnwindSafe(|| group.next())).map_err(|_| Error::ParquetPanic)?;
+            let next = catch_unwind(AssertUnwindSafe(|| group.next())).map_err(|_| FormatError::ParquetPanic)?;
             match next {
                 None => self.group = None,
                 Some(batch) => {
-                    let batch = batch.map_err(|error| Error::Parquet(error.to_string()))?;
+                    let batch = batch.map_err(|error| Error::from(FormatError::Parquet(error.to_string())))?;
                     let first = self.row;
                     self.row = first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
                     return Ok(Some((batch, first)));
@@ -114,7 +115,7 @@ impl StoredReader {
             .map(|at| {
                 let place_in_batch = self.wanted.iter().position(|wanted| *wanted == at);
                 let array = place_in_batch.and_then(|at| batch.columns().get(at));
-                let array = array.ok_or_else(|| Error::BatchSchema("of the stored columns".into()))?;
+                let array = array.ok_or_else(|| FormatError::BatchSchema("of the stored columns".into()))?;
                 let of = stored.get(at).map_or(0, |stored| stored.column);
                 Ok((of, self.codec.open(at, array, place)?))
             })
@@ -163,7 +164,7 @@ impl StoredReader {
             if !stored.form.is_clear() {
                 continue;
             }
-            let digest = digests.next().ok_or(Error::ChunkDigest)?;
+            let digest = digests.next().ok_or(FormatError::ChunkDigest)?;
             if self.wanted.contains(&place) {
                 let (start, length) = chunk.byte_range();
                 let bytes = self.modules.whole(start, length)?;
@@ -185,7 +186,7 @@ impl StoredReader {
                 .with_batch_size(rows)
                 .build()
         }))
-        .map_err(|_| Error::ParquetPanic)??;
+        .map_err(|_| FormatError::ParquetPanic)??;
         self.group = Some(reader);
         Ok(true)
     }

@@ -9,14 +9,13 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::StoredColumn;
-use crate::{Digest, Error};
+use crate::{Digest, Error, StoredColumn};
 
 const BLOCK: usize = 1 << 20;
 
 /// The digest of each unencrypted column chunk of a file, by row group and then by stored column. The file is read once, and
 /// must be the one of which every byte was written, by `whole`: what storage made of it meanwhile is not pinned.
-pub(crate) fn digest_chunks(
+pub fn digest_chunks(
     file: &mut File,
     path: &Path,
     whole: Digest,

@@ -1,8 +1,8 @@
 //! The control socket: one line of JSON in, one out, for each connection.
 
 use std::{
-    fs, io,
-    io::{BufRead, BufReader, Write},
+    fs,
+    io::{self, BufRead, BufReader, Write},
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     process,
@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use coffer_proto::wire::EngineEvidence;
+use coffer_protocol::wire::EngineEvidence;
 use prost::Message as _;
 use serde_json::{Value, json};
 

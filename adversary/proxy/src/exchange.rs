@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_proto::wire::Done;
+use coffer_protocol::wire::Done;
 use prost::Message as _;
 
 use crate::{

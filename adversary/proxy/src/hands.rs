@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use coffer_proto::wire::{Attest, EngineEvidence, Release, Start};
+use coffer_protocol::wire::{Attest, EngineEvidence, Release, Start};
 
 use crate::{
     lies::{Did, Inputs, Lie, Said, View, named},
@@ -412,7 +412,7 @@ mod tests {
     fn two_runs_that_brought_the_same_are_no_lie() {
         let outcome = |commit: u8| Outcome {
             outs: vec![(0, vec![1, 2, 3])],
-            end: crate::past::End::Done(coffer_proto::wire::Done {
+            end: crate::past::End::Done(coffer_protocol::wire::Done {
                 sealed_commit: vec![commit].into(),
                 ..Default::default()
             }),

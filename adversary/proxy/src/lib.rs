@@ -1,6 +1,6 @@
 //! A host that lies, for tests. **Not part of any release**: neither engine links this crate.
 //!
-//! `coffer-saboteur` takes the command line of `coffer-engine`, starts the real engine behind it, and relays the task protocol
+//! `coffer-proxy` takes the command line of `coffer-engine`, starts the real engine behind it, and relays the task protocol
 //! between the executor and that engine. It can be told, over a control socket, to tell one lie: to alter, drop, repeat, swap or replay what
 //! crosses, at one place of one query. It keeps what crossed earlier, as a host can, for replays.
 //!

@@ -1,4 +1,4 @@
-//! `coffer-saboteur`: takes coffer-engine's place and arguments, runs the real one, and lies. For tests only.
+//! `coffer-proxy`: takes coffer-engine's place and arguments, runs the real one, and lies. For tests only.
 //!
 //! `SABOTEUR_ENGINE` names the real engine (default: beside this program), `SABOTEUR_CONTROL` the folder of the control sockets.
 
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use coffer_saboteur::{control::Control, engine::Engine, exchange, hands::Hands, relay::Relay};
+use coffer_proxy::{control::Control, engine::Engine, exchange, hands::Hands, relay::Relay};
 use serde_json::Value;
 
 fn main() -> ExitCode {

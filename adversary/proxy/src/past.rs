@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_proto::wire::{Done, EngineEvidence, Failed, Release, Start};
+use coffer_protocol::wire::{Done, EngineEvidence, Failed, Release, Start};
 
 use crate::streams::{Stream, parse};
 

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use coffer_proto::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys, Release, Start, TaskMessage};
+use coffer_protocol::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys, Release, Start, TaskMessage};
 use prost::Message as _;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use coffer_proto::wire::TaskMessage;
+use coffer_protocol::wire::TaskMessage;
 
 /// Longer messages are no protocol's; the engine has the same limit.
 const LONGEST: usize = 64 << 20;

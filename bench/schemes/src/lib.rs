@@ -354,7 +354,19 @@ mod tests {
             let error = scheme.decrypt(&altered, Place::Anywhere).unwrap_err();
             assert!(matches!(error, SchemeError::Unauthentic { row: 1 }), "{error}");
         }
-        assert!(Paillier::new(&PaillierKey(Zeroizing::new(vec![7; 32])), &ColumnSpec::new(DataType::Int64)).is_err());
-        assert!(Paillier::new(&PaillierKey(Zeroizing::new(vec![0; 384])), &ColumnSpec::new(DataType::Int64)).is_err());
+        assert!(
+            Paillier::new(
+                &PaillierKey(Zeroizing::new(vec![7; 32])),
+                &ColumnSpec::new(DataType::Int64)
+            )
+            .is_err()
+        );
+        assert!(
+            Paillier::new(
+                &PaillierKey(Zeroizing::new(vec![0; 384])),
+                &ColumnSpec::new(DataType::Int64)
+            )
+            .is_err()
+        );
     }
 }

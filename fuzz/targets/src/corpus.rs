@@ -19,7 +19,7 @@ pub struct Case {
 
 /// Where the corpus is.
 pub fn corpus_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus")
 }
 
 /// The committed inputs of a target, by name.

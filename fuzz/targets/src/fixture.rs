@@ -8,11 +8,9 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{
-    ColumnId, FileKeys, Home, KekSet, Keyring, Passphrase, Policy, TableId, TableKey, Vault, WrappedTableKey,
-};
-use coffer_sealing::{Secret, SessionId, SessionKey};
-use coffer_table::{Column, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_custody::{FileKeys, Home, Keyring, Passphrase, Policy, TableKey, Vault, WrappedTableKey};
+use coffer_format::{Column, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_sealing::{ColumnId, KekSet, Secret, SessionId, SessionKey, TableId};
 use parquet::{
     encryption::encrypt::FileEncryptionProperties,
     file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion},
@@ -26,7 +24,7 @@ pub(crate) fn session_key() -> SessionKey {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/fixtures")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
 }
 
 fn passphrase() -> Passphrase {
@@ -65,7 +63,7 @@ static VAULT: LazyLock<Arc<Vault>> = LazyLock::new(|| {
 /// A policy that the fixtures' keyring signed.
 pub(crate) fn policy(text: &str) -> Policy {
     let folder = scratch();
-    coffer_table::policy::replace(&Home::at(folder.path()), VAULT.keyring(), text).unwrap()
+    coffer_catalog::policy::replace(&Home::at(folder.path()), VAULT.keyring(), text).unwrap()
 }
 
 /// The key of the fixtures' table.

@@ -90,6 +90,8 @@ pub fn prepare() {
 /// The name of an error's variant.
 fn variant(error: &impl std::fmt::Debug) -> Outcome {
     let text = format!("{error:?}");
+    // What is wrong with a file is said by the format's error inside of the catalog's.
+    let text = text.strip_prefix("Format(").unwrap_or(&text);
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
         .next()
         .unwrap_or_default()

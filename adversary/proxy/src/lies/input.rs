@@ -438,7 +438,7 @@ mod tests {
     /// Every lie about an input alters one that has all it could bite on, and says what it did.
     #[test]
     fn each_lie_alters_what_it_can() {
-        let start = coffer_proto::wire::Start::default();
+        let start = coffer_protocol::wire::Start::default();
         let past = Past::default();
         let view = View {
             start: &start,

@@ -1,6 +1,6 @@
 //! Lies about engines and keys: what is attested, what is proved, which release goes where.
 
-use coffer_proto::wire::{Attest, EngineEvidence, Release};
+use coffer_protocol::wire::{Attest, EngineEvidence, Release};
 
 use super::{Lie, flipped};
 

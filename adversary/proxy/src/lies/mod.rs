@@ -9,7 +9,7 @@ mod talk;
 
 use std::collections::BTreeMap;
 
-use coffer_proto::wire::{Attest, EngineEvidence, Release, Start};
+use coffer_protocol::wire::{Attest, EngineEvidence, Release, Start};
 
 use crate::{
     past::{Outcome, Past},

@@ -1,6 +1,6 @@
 //! Lies in what a task brings: its streams, and its last message.
 
-use coffer_proto::wire::{Counters, Done, Failed};
+use coffer_protocol::wire::{Counters, Done, Failed};
 
 use super::{
     Did, Lie, View, cut, flip, flipped,
@@ -354,7 +354,7 @@ fn second_commit(first: &mut Outcome, second: &Outcome, _: &mut Rng) -> Did {
 
 #[cfg(test)]
 mod tests {
-    use coffer_proto::wire::Start;
+    use coffer_protocol::wire::Start;
 
     use super::*;
     use crate::{past::Past, streams::tests::stream};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coffer_proto::wire::Start;
+use coffer_protocol::wire::Start;
 
 use super::{Did, Lie, cut, flip};
 use crate::{
@@ -196,7 +196,7 @@ mod tests {
                 inputs: super::super::Inputs::new(),
                 outcome: Outcome {
                     outs: vec![],
-                    end: End::Done(coffer_proto::wire::Done::default()),
+                    end: End::Done(coffer_protocol::wire::Done::default()),
                 },
             });
         }

@@ -1,6 +1,6 @@
 //! Lies in the conversation itself: messages out of turn, of no meaning, or of a length that they do not have.
 
-use coffer_proto::wire::{Attest, Start, TaskMessage};
+use coffer_protocol::wire::{Attest, Start, TaskMessage};
 use prost::Message as _;
 
 use super::Lie;

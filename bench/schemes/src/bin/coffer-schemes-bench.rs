@@ -4,16 +4,14 @@
 //!
 //! Paillier's are scaled up from 50 values to 10,000. Each run makes its scheme anew, so nothing is remembered from the one before. Columns are given whole, without NULLs.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Instant;
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
-use coffer_paillier::Paillier;
 use coffer_schemes::{
     Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, Place, Scheme, SchemeError, SchemeKey, Standard,
 };
+use coffer_schemes_bench::Paillier;
 
 const FILE: [u8; 16] = [1; 16];
 

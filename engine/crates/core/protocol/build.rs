@@ -3,7 +3,7 @@
 use std::{env, error::Error, path::Path};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../../proto");
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../../../proto");
     let files = ["coffer/plan.proto", "coffer/wire.proto"];
     for file in files {
         println!("cargo:rerun-if-changed={}", root.join(file).display());

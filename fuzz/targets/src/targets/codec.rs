@@ -17,7 +17,7 @@ use coffer_plan::codec::{MAX_BODY, decode_batch, encode_batch, pad};
 use payload::{MAX_BODY, decode_batch, encode_batch, pad};
 // The crate's own file: the crate brings DataFusion, which this build does without.
 #[cfg(not(feature = "engine"))]
-#[path = "../../../plan/src/codec/mod.rs"]
+#[path = "../../../../engine/crates/core/plan/src/codec/mod.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod payload;
 
@@ -34,7 +34,7 @@ pub(super) const TARGET: Target = Target {
 
 fn schema(which: u8) -> SchemaRef {
     let fields = match which {
-        0 => fixture::columns().iter().map(coffer_table::Column::field).collect(),
+        0 => fixture::columns().iter().map(coffer_format::Column::field).collect(),
         1 => vec![
             Field::new("n", DataType::Null, true),
             Field::new("b", DataType::Boolean, true),

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use coffer_keys::{
-    Challenge, EngineKey, EnginePublicKey, Evidence, NoTee, OwnerPublicKey, Policy, ReleaseReceiver, Simulated, attest,
-};
-use coffer_proto::wire::EngineEvidence;
+use coffer_custody::{NoTee, Policy, attest};
+use coffer_protocol::{Challenge, EnginePublicKey, Evidence, OwnerPublicKey, wire::EngineEvidence};
+use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use prost::Message;
 
 use super::{cut, encoded, seed};

@@ -2,11 +2,12 @@
 //! how: [`BY_NAME`] and [`BY_MASTER`] take key metadata whole, [`WRAPPED`] the wrapped key behind its Base64.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use coffer_keys::FileKeyError;
-use coffer_table::{
-    Error, KeyMaterial,
-    pme::{KekSource, NamedKeks},
+use coffer_catalog::{
+    Error,
+    foreign::{NamedKeks, by_masters},
 };
+use coffer_custody::FileKeyError;
+use coffer_format::{KeyMaterial, pme::KekSource};
 use zeroize::Zeroizing;
 
 use super::{cut, replaced, seed, with};
@@ -37,15 +38,19 @@ const KEY: [u8; 16] = [4; 16];
 
 fn run(input: &[u8]) -> Outcome {
     match input.split_first() {
-        Some((&BY_NAME, metadata)) => outcome(open(metadata, &named())),
-        Some((&BY_MASTER, metadata)) => outcome(open(metadata, &*FILE_KEYS)),
+        Some((&BY_NAME, metadata)) => outcome(by_name(metadata)),
+        Some((&BY_MASTER, metadata)) => outcome(by_master(metadata)),
         Some((_, wrapped)) => outcome(FILE_KEYS.unwrap(MASTER, &BASE64.encode(wrapped))),
         None => "Nothing".to_owned(),
     }
 }
 
-fn open(metadata: &[u8], keys: &dyn KekSource) -> Result<usize, Error> {
-    Ok(keys.data_key(&KeyMaterial::parse(metadata)?)?.len())
+fn by_name(metadata: &[u8]) -> Result<usize, Error> {
+    Ok(named().data_key(&KeyMaterial::parse(metadata)?)?.len())
+}
+
+fn by_master(metadata: &[u8]) -> Result<usize, Error> {
+    Ok(by_masters(&FILE_KEYS, &KeyMaterial::parse(metadata)?)?.len())
 }
 
 fn named() -> NamedKeks {

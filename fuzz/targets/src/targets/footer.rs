@@ -6,8 +6,8 @@
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use bytes::Bytes;
-use coffer_keys::ColumnId;
-use coffer_table::{Adopted, AdoptedKey, Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource};
+use coffer_format::{Adopted, AdoptedKey, Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource};
+use coffer_sealing::ColumnId;
 
 use super::{cut, seed, with};
 use crate::{

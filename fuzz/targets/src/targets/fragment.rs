@@ -2,7 +2,7 @@
 
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, build, readable};
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggCall, AggMode, Aggregate, Call, Cast, DataType, Expr, Field, Fragment, InList, Input, Join, JoinType, Limit,
     Literal, NamedExpr, Node, Partitioning, Project, Schema, Sink, Sort, SortKey, TypeId, Union, Values, expr::Kind,
     join, literal::Value, node::Op, partitioning, sink, values::Row,
@@ -138,7 +138,7 @@ pub(super) fn call(name: &str, args: Vec<Expr>, id: TypeId) -> Expr {
 fn filter(child: Node, condition: Expr) -> Node {
     node(
         50,
-        Op::Filter(Box::new(coffer_proto::plan::Filter {
+        Op::Filter(Box::new(coffer_protocol::plan::Filter {
             child: Some(Box::new(child)),
             condition: Some(condition),
         })),

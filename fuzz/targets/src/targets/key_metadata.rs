@@ -1,7 +1,7 @@
 //! Key metadata of Parquet files, and the data keys wrapped in it.
 
-use coffer_keys::{ColumnId, KekId};
-use coffer_table::{Error, KeyMaterial, pme::KekSource};
+use coffer_format::{Error, KeyMaterial, pme::KekSource};
+use coffer_sealing::{ColumnId, KekId};
 
 use super::{cut, replaced, seed};
 use crate::{

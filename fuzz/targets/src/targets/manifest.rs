@@ -1,6 +1,7 @@
 //! A table's manifest. The first byte says how: 0 the file's bytes; else the content, sealed here under the table's key.
 
-use coffer_table::{Adopted, AdoptedKey, Digest, Error, FilePin, Manifest, RowGroupPin, manifest_name};
+use coffer_catalog::{Error, Manifest, manifest_name};
+use coffer_format::{Adopted, AdoptedKey, Digest, FilePin, RowGroupPin};
 
 use super::{cut, replaced, seed, with};
 use crate::{

@@ -3,7 +3,7 @@
 
 use std::{fs, sync::LazyLock};
 
-use coffer_table::PlainTable;
+use coffer_catalog::PlainTable;
 use parquet::file::properties::WriterVersion;
 
 use super::{cut, seed, with};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coffer_keys::Draft;
+use coffer_custody::Draft;
 
 use super::{cut, replaced, seed};
 use crate::{Outcome, Seed, Target, outcome};
@@ -41,7 +41,7 @@ fn seeds() -> Vec<Seed> {
     let changed = |from: &str, to: &str| replaced(TEXT, from, to);
     vec![
         seed("whole", TEXT),
-        seed("template", coffer_keys::policy::TEMPLATE),
+        seed("template", coffer_custody::policy::TEMPLATE),
         seed("nothing", []),
         seed("not_text", [0xff, 0xfe]),
         seed("cut", cut(TEXT.as_bytes(), 9)),

@@ -2,12 +2,13 @@
 
 use std::fs;
 
-use coffer_keys::KekSet;
-use coffer_proto::{
+use coffer_catalog::{ChunkPins, PlainTable};
+use coffer_format::Digest;
+use coffer_protocol::{
     plan::{Scan, Schema, node::Op},
     wire::{FileSlice, ScanTask, Start, file_slice::ClearColumn},
 };
-use coffer_table::{ChunkPins, Digest, PlainTable};
+use coffer_sealing::KekSet;
 use parquet::file::properties::WriterVersion;
 use prost::Message;
 
@@ -37,7 +38,7 @@ pub(super) const PLAIN: Target = Target {
     name: "scan_plain",
     about: "plain Parquet files, read by an engine",
     // Two columns, a page of each, and the page it was packed in.
-    memory: |input| 3 * coffer_table::lengths::MAX_PAGE + 4096 * input,
+    memory: |input| 3 * coffer_format::lengths::MAX_PAGE + 4096 * input,
     smoke: 2_400,
     run: unverified,
     seeds: unverified_seeds,
@@ -51,7 +52,7 @@ fn scanning(slices: Vec<FileSlice>, schema: Schema, keys: &KekSet) -> Start {
         pushed: vec![fragment::call(
             "greater_than_or_equal",
             vec![fragment::column(0), fragment::long(10)],
-            coffer_proto::plan::TypeId::Boolean,
+            coffer_protocol::plan::TypeId::Boolean,
         )],
     };
     let fragment = fragment::result(fragment::node(1, Op::Scan(scan)), schema);

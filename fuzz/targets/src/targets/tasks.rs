@@ -10,14 +10,16 @@ use std::{
 };
 
 use coffer_engine::{
-    address::Address,
     connection,
     enclave::{Enclave, Settings},
-    listen::{Listener, ReadHalf, WriteHalf, connect},
-    task::{kind_byte, sha256, with_execution},
-    wire::{put_message, put_raw, read_message},
+    task::kind_byte,
 };
-use coffer_proto::{
+use coffer_process::{
+    address::Address,
+    listen::{Listener, ReadHalf, WriteHalf, connect},
+};
+use coffer_protocol::{
+    framing::{put_message, put_raw, read_message},
     plan::{Fragment, Partitioning, Schema, partitioning, sink},
     wire::{
         AttemptList, Bounds, ErrorDetail, Failed, InputTask, Need, ObjectPin, ScanTask, SealedObject, Start,
@@ -25,8 +27,8 @@ use coffer_proto::{
     },
 };
 use coffer_sealing::{
-    Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message, seal_object,
-    stream::PREAMBLE_LEN,
+    Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message, seal_object, sha256,
+    stream::PREAMBLE_LEN, with_execution,
 };
 use prost::Message;
 use tokio::io::AsyncWriteExt;
@@ -207,7 +209,7 @@ fn stream_of(payloads: &[&[u8]]) -> Vec<u8> {
 fn payload(rows: i64) -> Vec<u8> {
     let fields = fixture::columns()
         .iter()
-        .map(coffer_table::Column::field)
+        .map(coffer_format::Column::field)
         .collect::<Vec<_>>();
     let mut out = Vec::new();
     let rows = fixture::rows(Arc::new(arrow::datatypes::Schema::new(fields)), rows);
@@ -379,7 +381,7 @@ fn descriptor_seeds() -> Vec<Seed> {
         ),
         seed(
             "write_of_a_result",
-            changed(&|d| d.write = Some(coffer_proto::wire::WriteTask::default())),
+            changed(&|d| d.write = Some(coffer_protocol::wire::WriteTask::default())),
         ),
         seed("ends_its_own_session", changed(&|d| d.next_session = u64::MAX)),
         seed(
@@ -391,10 +393,10 @@ fn descriptor_seeds() -> Vec<Seed> {
 
 fn object_seeds() -> Vec<Seed> {
     let object = |kind: u8, of: Kind| [&[kind][..], &SealedObject { kind: Some(of) }.encode_to_vec()].concat();
-    let row = |value: i64| coffer_proto::plan::values::Row {
+    let row = |value: i64| coffer_protocol::plan::values::Row {
         values: vec![literal(value)],
     };
-    let bounds = |rows: Vec<coffer_proto::plan::values::Row>| Bounds {
+    let bounds = |rows: Vec<coffer_protocol::plan::values::Row>| Bounds {
         id: BOUNDS_ID,
         schema: Some(Schema {
             fields: vec![fragment::schema().fields[0].clone()],
@@ -452,10 +454,10 @@ fn object_seeds() -> Vec<Seed> {
     ]
 }
 
-fn literal(value: i64) -> coffer_proto::plan::Literal {
-    coffer_proto::plan::Literal {
-        r#type: Some(fragment::kind(coffer_proto::plan::TypeId::Long)),
-        value: Some(coffer_proto::plan::literal::Value::Int(value)),
+fn literal(value: i64) -> coffer_protocol::plan::Literal {
+    coffer_protocol::plan::Literal {
+        r#type: Some(fragment::kind(coffer_protocol::plan::TypeId::Long)),
+        value: Some(coffer_protocol::plan::literal::Value::Int(value)),
     }
 }
 

@@ -2,20 +2,12 @@
 //!
 //! The first byte says which: 0 the task protocol, 1 the client protocol, else a sealed content of that number.
 
-use coffer_proto::{plan, wire};
+use coffer_protocol::{framing, plan, wire};
 use futures::executor::block_on;
 use prost::Message as _;
 
 use super::{cut, seed, with};
 use crate::{Outcome, Seed, Target, variant};
-
-#[cfg(feature = "engine")]
-use coffer_engine::wire as framing;
-// The engine's own file: the crate brings DataFusion, which this build does without.
-#[cfg(not(feature = "engine"))]
-#[path = "../../../engine/src/wire.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod framing;
 
 pub(super) const TARGET: Target = Target {
     name: "wire",

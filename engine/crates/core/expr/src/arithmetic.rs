@@ -8,7 +8,7 @@ use arrow::{
     array::ArrayRef,
     datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type},
 };
-use coffer_proto::plan::EvalMode;
+use coffer_protocol::plan::EvalMode;
 
 use crate::{
     SparkError, Unsupported, decimal,

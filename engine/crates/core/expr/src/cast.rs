@@ -10,7 +10,7 @@ mod times;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use coffer_proto::plan::{self, EvalMode, FloatText, TypeId};
+use coffer_protocol::plan::{self, EvalMode, FloatText, TypeId};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use coffer_proto::plan::{self, EvalMode, FloatText, expr::Kind};
+use coffer_protocol::plan::{self, EvalMode, FloatText, expr::Kind};
 use datafusion_physical_expr::{
     PhysicalExpr,
     expressions::{Column, Literal},

@@ -10,7 +10,7 @@ use arrow::{
     array::ArrayRef,
     datatypes::{DataType, Decimal128Type, Int64Type, i256},
 };
-use coffer_proto::plan::EvalMode;
+use coffer_protocol::plan::EvalMode;
 
 use crate::{
     SparkError, Unsupported,

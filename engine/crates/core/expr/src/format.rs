@@ -76,7 +76,7 @@ pub(crate) fn hex_bytes(bytes: &[u8], out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use coffer_proto::plan::FloatText;
+    use coffer_protocol::plan::FloatText;
 
     use super::*;
 

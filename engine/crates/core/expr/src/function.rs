@@ -12,7 +12,7 @@ use arrow::{
     datatypes::{DataType, Schema},
     record_batch::RecordBatch,
 };
-use coffer_proto::plan::{EvalMode, FloatText};
+use coffer_protocol::plan::{EvalMode, FloatText};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};

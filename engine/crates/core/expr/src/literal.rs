@@ -1,7 +1,7 @@
 //! Literals of the IR as DataFusion scalars.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use coffer_proto::plan::{self, literal::Value};
+use coffer_protocol::plan::{self, literal::Value};
 use datafusion_common::ScalarValue;
 
 use crate::{Unsupported, decimal::fits, types};

@@ -13,7 +13,7 @@ use arrow::{
         Int64Type,
     },
 };
-use coffer_proto::plan::FloatText;
+use coffer_protocol::plan::FloatText;
 use datafusion_common::ScalarValue;
 
 use crate::{

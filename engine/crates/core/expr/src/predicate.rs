@@ -9,7 +9,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray},
     datatypes::{DataType, Float32Type, Float64Type, SchemaRef},
 };
-use coffer_proto::plan::{EvalMode, FloatText};
+use coffer_protocol::plan::{EvalMode, FloatText};
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr::{

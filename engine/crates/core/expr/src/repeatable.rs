@@ -9,7 +9,7 @@
 //! `input_file_name`) is refused by the translation; `current_timestamp` and its like are literals
 //! by then.
 
-use coffer_proto::plan::{self, expr::Kind};
+use coffer_protocol::plan::{self, expr::Kind};
 
 /// Functions of their arguments alone, in order.
 const REPEATABLE: &[&str] = &[

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use coffer_proto::plan::{self, TypeId};
+use coffer_protocol::plan::{self, TypeId};
 
 use crate::Unsupported;
 

@@ -8,7 +8,7 @@ use arrow::{
     record_batch::RecordBatch,
 };
 use coffer_expr::{CompileContext, SparkError, compile, is_fallible, normalize_key};
-use coffer_proto::plan::{self, EvalMode, Expr, TypeId, expr::Kind, literal::Value};
+use coffer_protocol::plan::{self, EvalMode, Expr, TypeId, expr::Kind, literal::Value};
 use datafusion_common::Result;
 
 fn of(id: TypeId) -> Option<plan::DataType> {

@@ -14,7 +14,7 @@ use arrow::{
     record_batch::RecordBatch,
 };
 use coffer_expr::{CompileContext, SparkError, compile, scalar, types::to_arrow};
-use coffer_proto::plan::{self, EvalMode, FloatText, TypeId, expr::Kind, literal::Value};
+use coffer_protocol::plan::{self, EvalMode, FloatText, TypeId, expr::Kind, literal::Value};
 
 fn data_type(name: &str) -> plan::DataType {
     let (id, precision, scale) = match name {

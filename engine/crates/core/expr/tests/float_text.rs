@@ -8,7 +8,7 @@ use arrow::{
     record_batch::RecordBatch,
 };
 use coffer_expr::{CompileContext, compile};
-use coffer_proto::plan::{self, FloatText, TypeId, expr::Kind};
+use coffer_protocol::plan::{self, FloatText, TypeId, expr::Kind};
 
 const STYLES: [FloatText; 2] = [FloatText::Jdk18, FloatText::Shortest];
 

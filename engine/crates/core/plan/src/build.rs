@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use coffer_expr::CompileContext;
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -167,7 +167,7 @@ pub(crate) fn same_types(node: u32, found: &SchemaRef, declared: &SchemaRef) -> 
 }
 
 pub(crate) fn mode_of(call: &AggCall) -> String {
-    match coffer_proto::plan::AggMode::try_from(call.mode) {
+    match coffer_protocol::plan::AggMode::try_from(call.mode) {
         Ok(mode) => format!("{}_{}", mode.as_str_name().to_ascii_lowercase(), call.name),
         Err(_) => call.name.clone(),
     }

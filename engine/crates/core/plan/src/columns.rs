@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coffer_proto::plan::{Expr, expr::Kind};
+use coffer_protocol::plan::{Expr, expr::Kind};
 
 /// Adds the positions that an expression reads.
 pub(crate) fn gather(expr: &Expr, into: &mut BTreeSet<u32>) {

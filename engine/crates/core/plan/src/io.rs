@@ -8,8 +8,8 @@ use std::{
     },
 };
 
-use coffer_keys::KekSet;
-use coffer_proto::wire::FileSlice;
+use coffer_protocol::wire::FileSlice;
+use coffer_sealing::KekSet;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, config::SessionConfig};
 use object_store::ObjectStore;

@@ -1,7 +1,7 @@
 //! Spark's sort order as DataFusion's.
 
 use arrow::{compute::SortOptions, datatypes::SchemaRef};
-use coffer_proto::plan::SortKey;
+use coffer_protocol::plan::SortKey;
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 
 use crate::{Unsupported, build::Expressions};

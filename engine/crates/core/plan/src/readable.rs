@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Write};
 
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
     Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op, partitioning,
     reveal, sink,

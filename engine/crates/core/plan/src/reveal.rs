@@ -6,7 +6,7 @@ use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
 };
-use coffer_proto::plan::reveal::{Kind, Opened};
+use coffer_protocol::plan::reveal::{Kind, Opened};
 use datafusion_common::{Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::EquivalenceProperties;

@@ -13,7 +13,7 @@ use arrow::{
     row::{OwnedRow, RowConverter, SortField},
 };
 use coffer_expr::CompileContext;
-use coffer_proto::plan::{SortKey, sink, values::Row};
+use coffer_protocol::plan::{SortKey, sink, values::Row};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_physical_expr::PhysicalSortExpr;
 

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{Field, Schema as ArrowSchema, SchemaRef},
 };
 use coffer_expr::types;
-use coffer_proto::plan::Schema;
+use coffer_protocol::plan::Schema;
 use datafusion_common::Result;
 use datafusion_execution::{SendableRecordBatchStream, config::SessionConfig};
 use datafusion_physical_plan::{

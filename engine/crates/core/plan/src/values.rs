@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use coffer_expr::scalar;
-use coffer_proto::plan::{self as proto, Literal, TypeId, Values, literal::Value};
+use coffer_protocol::{
+    plan as proto,
+    plan::{Literal, TypeId, Values, literal::Value},
+};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning};

@@ -1,13 +1,13 @@
-//! What keeps an engine's memory out of files ([`coffer_hardening`]) and its values out of logs.
+//! What keeps an engine's memory out of files ([`crate::memory`]) and its values out of logs.
 
 use std::io;
 
 /// Core dumps and ptrace off, memory locked where the system lets it. First thing in `main`, before any key exists. What was not
 /// possible is in the log.
 pub fn harden() -> io::Result<()> {
-    coffer_hardening::forbid_core_dumps()?;
-    match coffer_hardening::lock_memory() {
-        locked @ coffer_hardening::Locked::All => tracing::info!("{locked}"),
+    crate::memory::forbid_core_dumps()?;
+    match crate::memory::lock_memory() {
+        locked @ crate::memory::Locked::All => tracing::info!("{locked}"),
         not => tracing::warn!("{not}"),
     }
     Ok(())

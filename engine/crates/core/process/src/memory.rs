@@ -3,17 +3,6 @@
 //!
 //! This binds an honest system, so it protects the trusted site: a crash report, a debugger of the same user, a swap partition on
 //! a stolen disk. A hostile root reads memory as it likes where no TEE stops it; see `SECURITY.md`.
-#![warn(missing_docs)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::as_conversions
-    )
-)]
 
 use std::{fmt, io};
 

@@ -1,7 +1,7 @@
 //! `tee`: the column as it is, for Parquet's own encryption under the column's key, which attested engines get.
 //!
 //! This module only says so: it has no key and encrypts nothing. Whoever writes its result must write it encrypted
-//! (`coffer-table` does), and a host engine must not be given it.
+//! (`coffer-format` does), and a host engine must not be given it.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;

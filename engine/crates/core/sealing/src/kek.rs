@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use coffer_sealing::{Secret, fill_random};
 use zeroize::Zeroizing;
 
-use crate::{ColumnId, TableId};
+use crate::{ColumnId, Secret, TableId, fill_random};
 
 const TAG_LEN: usize = 16;
 
@@ -93,7 +92,7 @@ pub enum KekError {
     DekLength(usize),
     /// Random source or crypto library failed.
     #[error(transparent)]
-    Sealing(#[from] coffer_sealing::Error),
+    Sealing(#[from] crate::Error),
 }
 
 impl KekError {
@@ -171,7 +170,7 @@ impl Kek {
                 Aad::from(self.id.to_string()),
                 body,
             )
-            .map_err(|_| coffer_sealing::Error::Crypto)?;
+            .map_err(|_| crate::Error::Crypto)?;
         sealed.extend_from_slice(tag.as_ref());
         Ok(BASE64.encode(sealed.as_slice()))
     }
@@ -202,7 +201,7 @@ impl Kek {
     }
 
     fn aead(&self) -> Result<LessSafeKey, KekError> {
-        let key = UnboundKey::new(&AES_256_GCM, self.secret.expose()).map_err(|_| coffer_sealing::Error::Crypto)?;
+        let key = UnboundKey::new(&AES_256_GCM, self.secret.expose()).map_err(|_| crate::Error::Crypto)?;
         Ok(LessSafeKey::new(key))
     }
 }

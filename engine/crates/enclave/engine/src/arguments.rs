@@ -3,8 +3,9 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use coffer_engine::{address::Address, size::MemorySize};
-use coffer_keys::evidence::EvidenceKind;
+use coffer_engine::size::MemorySize;
+use coffer_process::address::Address;
+use coffer_protocol::evidence::EvidenceKind;
 use thiserror::Error;
 
 pub(crate) const USAGE: &str = "\

@@ -1,12 +1,12 @@
-//! The engine's identity on the wire: evidence out, releases in. The rules are those of [`coffer_keys::release`].
+//! The engine's identity on the wire: evidence out, releases in. The rules are those of [`coffer_protocol::release`].
 
 use std::time::Instant;
 
-use coffer_keys::{
-    Challenge, EngineKey, EvidenceError, Issuer, OwnerPublicKey, ReleaseError, ReleasePayload, ReleaseReceiver,
-    SealedRelease,
+use coffer_protocol::{
+    Challenge, EvidenceError, OwnerPublicKey, ReleaseError, ReleasePayload, SealedRelease,
+    wire::{Attest, EngineEvidence, Release},
 };
-use coffer_proto::wire::{Attest, EngineEvidence, Release};
+use coffer_release::{EngineKey, Issuer, ReleaseReceiver};
 use parking_lot::Mutex;
 use thiserror::Error;
 

@@ -6,12 +6,9 @@
 
 use std::time::Duration;
 
+use coffer_process::listen::ReadHalf;
+use coffer_protocol::framing::{Message, WireError, read_message};
 use tokio::sync::{mpsc, watch};
-
-use crate::{
-    listen::ReadHalf,
-    wire::{Message, WireError, read_message},
-};
 
 /// Messages that may wait. More than a task ever asks for at once (see `task::link`), so that a peer which answers is
 /// never kept from reading.
@@ -91,11 +88,11 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::*;
-    use crate::{
+    use coffer_process::{
         address::Address,
         listen::{Listener, connect},
-        wire::put_raw,
     };
+    use coffer_protocol::framing::put_raw;
 
     #[tokio::test]
     async fn closing_raises_the_flag_behind_messages_that_nobody_takes() {

@@ -2,18 +2,20 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use coffer_proto::wire::{Attest, Failed, Refused, Release, Released, Start, TaskMessage};
+use coffer_process::listen::{Listener, ReadHalf, WriteHalf};
+use coffer_protocol::{
+    framing::{Message, put_message},
+    wire::{Attest, Failed, Refused, Release, Released, Start, TaskMessage},
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
     channel::{self, Receiver},
     enclave::Enclave,
-    listen::{Listener, ReadHalf, WriteHalf},
     task::{
         self, Outcome, kind_byte,
         link::{Link, PATIENCE, in_time},
     },
-    wire::{Message, put_message},
 };
 
 /// How long accepting rests after it failed, so that a lack of file descriptors is no busy loop.

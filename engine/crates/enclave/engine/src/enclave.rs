@@ -10,8 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::{Issuer, Simulated};
-use coffer_proto::wire::{Attest, EngineEvidence, Release};
+use coffer_plan::{
+    FilesOnly,
+    spill::{SealedSpill, SpillFolder},
+};
+use coffer_protocol::wire::{Attest, EngineEvidence, Release};
+use coffer_release::{Issuer, Simulated};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{
     config::SessionConfig,
@@ -26,8 +30,6 @@ use tokio::sync::watch;
 use crate::{
     attest::{AttestError, Identity},
     session::{Grant, SessionError, Sessions},
-    spill::{SealedSpill, SpillFolder},
-    storage::FilesOnly,
 };
 
 /// Rows of a batch inside the engine.

@@ -11,12 +11,10 @@ use arguments::{Arguments, Request};
 use coffer_engine::{
     connection,
     enclave::{Enclave, Settings},
-    hardening,
-    issue::{self, Places},
-    lifeline,
-    listen::Listener,
 };
-use coffer_keys::{EvidenceKind, evidence::VERSION};
+use coffer_process::{hardening, lifeline, listen::Listener};
+use coffer_protocol::{EvidenceKind, evidence::VERSION};
+use coffer_release::issue::{self, Places};
 
 /// How often idle leases are looked at.
 const LEASE_CHECK: Duration = Duration::from_secs(15);

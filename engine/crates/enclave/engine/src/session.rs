@@ -14,9 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::{KekId, KekSet};
 use coffer_plan::{FooterCache, Plan};
-use coffer_sealing::{AttemptId, Secret, SessionId, SessionIssuer, SessionKey};
+use coffer_sealing::{AttemptId, KekId, KekSet, Secret, SessionId, SessionIssuer, SessionKey};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;

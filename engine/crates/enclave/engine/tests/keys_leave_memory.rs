@@ -9,7 +9,8 @@ use std::{
 
 use coffer_engine::session::Sessions;
 use coffer_sealing::{
-    Attempt, ColumnId, Kek, KekId, KekSet, TableId, DerivationKey, ExecutionId, Partition, Secret, SessionId, SessionKey, StageId, StreamOpener, StreamTarget,
+    Attempt, ColumnId, DerivationKey, ExecutionId, Kek, KekId, KekSet, Partition, Secret, SessionId, SessionKey,
+    StageId, StreamOpener, StreamTarget, TableId,
 };
 
 /// A key as the test keeps it: not as it lies in memory.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use coffer_keys::{ColumnId, KekId, KekSet, TableId};
+use coffer_sealing::{ColumnId, KekId, KekSet, TableId};
 use parquet::{encryption::decrypt::KeyRetriever, errors::ParquetError};
 use serde::{Deserialize, Serialize};
 

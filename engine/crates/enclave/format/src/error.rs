@@ -152,7 +152,7 @@ pub enum Error {
     BatchSchema(String),
     /// A KEK is not held, or does not open what it should.
     #[error(transparent)]
-    Kek(#[from] coffer_keys::KekError),
+    Kek(#[from] coffer_sealing::KekError),
     /// Sealing refused.
     #[error(transparent)]
     Sealing(#[from] coffer_sealing::Error),
@@ -169,7 +169,23 @@ impl Error {
     pub fn fault(&self) -> Fault {
         match self {
             Error::Io { .. } => Fault::System,
-            Error::FileMissing(_) | Error::FileShort { .. } | Error::FooterLength { .. } | Error::FooterMagic | Error::FooterDigest | Error::FooterRows { .. } | Error::ColumnNotEncrypted(_) | Error::ColumnForeignKey(_) | Error::ChunkDigest | Error::PlainChanged | Error::ChangedWhileWriting(_) | Error::Parquet(_) | Error::ParquetLength(_) | Error::ParquetPanic | Error::KeyMetadata(_) | Error::DigestLength | Error::DataKey(_) => Fault::Host,
+            Error::FileMissing(_)
+            | Error::FileShort { .. }
+            | Error::FooterLength { .. }
+            | Error::FooterMagic
+            | Error::FooterDigest
+            | Error::FooterRows { .. }
+            | Error::ColumnNotEncrypted(_)
+            | Error::ColumnForeignKey(_)
+            | Error::ChunkDigest
+            | Error::PlainChanged
+            | Error::ChangedWhileWriting(_)
+            | Error::Parquet(_)
+            | Error::ParquetLength(_)
+            | Error::ParquetPanic
+            | Error::KeyMetadata(_)
+            | Error::DigestLength
+            | Error::DataKey(_) => Fault::Host,
             Error::Arrow(_) | Error::Sealing(_) => Fault::Internal,
             _ => Fault::Caller,
         }
@@ -203,7 +219,14 @@ impl Error {
         let text = match self {
             Error::Kek(error) => return error.hint(),
             Error::Io { .. } => "check that the path is there, its permissions and the free space",
-            Error::FileMissing(_) | Error::FileShort { .. } | Error::FooterLength { .. } | Error::FooterMagic | Error::FooterDigest | Error::FooterRows { .. } | Error::ColumnNotEncrypted(_) | Error::ColumnForeignKey(_) => {
+            Error::FileMissing(_)
+            | Error::FileShort { .. }
+            | Error::FooterLength { .. }
+            | Error::FooterMagic
+            | Error::FooterDigest
+            | Error::FooterRows { .. }
+            | Error::ColumnNotEncrypted(_)
+            | Error::ColumnForeignKey(_) => {
                 "the table is not what was written; coffer verify lists every such file; restore them from a copy"
             }
             Error::ChunkDigest => {
@@ -215,9 +238,7 @@ impl Error {
             Error::PlainChanged => {
                 "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good"
             }
-            Error::PlainFooter(_) => {
-                "rewrite the files with Spark, or seal them with coffer encrypt"
-            }
+            Error::PlainFooter(_) => "rewrite the files with Spark, or seal them with coffer encrypt",
             Error::PartitionType(_) => "use booleans, whole numbers, decimals, strings, dates or timestamps",
             Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
             Error::ParquetPanic | Error::Parquet(_) | Error::ParquetLength(_) => "the file is damaged or was altered",
@@ -227,7 +248,7 @@ impl Error {
     }
 
     /// Reading or writing failed there.
-    pub fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
         move |source| Self::Io { doing, path, source }
     }

@@ -61,7 +61,7 @@ impl<D: Disk> Folder<D> {
         std::fs::read_link(held).map_err(Error::io("open", &self.path))
     }
 
-    fn failed(&self, doing: &'static str, inner: &Path) -> impl FnOnce(io::Error) -> Error + use<> {
+    fn failed(&self, doing: &'static str, inner: &Path) -> impl FnOnce(io::Error) -> Error + use<D> {
         let path = self.path.join(inner);
         move |source| Error::Io { doing, path, source }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_keys::{KekId, KekSet, TableId};
+use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
     DecodeResult,
     encryption::decrypt::{FileDecryptionProperties, KeyRetriever},
@@ -215,11 +215,8 @@ fn parse_clear(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
     decode(decoder, bytes, size)
 }
 
-pub fn decode(
-    mut decoder: ParquetMetaDataPushDecoder,
-    bytes: Bytes,
-    size: u64,
-) -> Result<ParquetMetaData, Error> {
+/// Has the Parquet reader decode a footer, of which these are all bytes.
+pub fn decode(mut decoder: ParquetMetaDataPushDecoder, bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
     let start = size.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     caught(move || {
         decoder.push_range(start..size, bytes)?;

@@ -8,7 +8,8 @@
 use std::fmt;
 
 use arrow::datatypes::Field;
-use coffer_keys::{ColumnId, LinkId, Protection, TableId};
+use coffer_schemes::Protection;
+use coffer_sealing::{ColumnId, LinkId, TableId};
 use serde::{Deserialize, Serialize};
 
 use crate::SparkType;
@@ -186,7 +187,7 @@ mod number {
 
 /// A link's id as hex text.
 mod link_id {
-    use coffer_keys::LinkId;
+    use coffer_sealing::LinkId;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(id: &Option<LinkId>, serializer: S) -> Result<S::Ok, S::Error> {

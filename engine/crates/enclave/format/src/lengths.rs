@@ -10,8 +10,9 @@
 mod parquet_thrift;
 mod walk;
 
-use crate::{Digest, Error};
 use walk::Walk;
+
+use crate::{Digest, Error};
 
 /// Unpacked bytes that a page of an unverified input may say it has.
 pub const MAX_PAGE: usize = 512 << 20;
@@ -49,7 +50,7 @@ pub fn check_module_length(length: u32) -> Result<(), Error> {
 }
 
 /// An encrypted footer: FileCryptoMetaData in the clear, then one module.
-pub(crate) fn check_sealed_footer(bytes: &[u8]) -> Result<(), Error> {
+pub fn check_sealed_footer(bytes: &[u8]) -> Result<(), Error> {
     let mut walk = Walk::over(bytes);
     walk.fields(parquet_thrift::FILE_CRYPTO_METADATA, 0)?;
     after_module(walk.rest).map(|_| ())
@@ -110,10 +111,8 @@ pub fn check_plain_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        walk::{LIST, MAX_SCHEMA_DEPTH, STRUCT, TOO_MANY, check_tree},
-        *,
-    };
+    use super::walk::{LIST, MAX_SCHEMA_DEPTH, STRUCT, TOO_MANY, check_tree};
+    use super::*;
 
     fn reason(result: Result<(), Error>) -> &'static str {
         match result {

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::Field;
 use aws_lc_rs::digest::{SHA256, digest};
-use coffer_keys::ColumnId;
+use coffer_sealing::ColumnId;
 use serde::{Deserialize, Serialize};
 
 use crate::{Adopted, Error, PartitionValue, SparkType};
@@ -30,9 +30,7 @@ impl TryFrom<&[u8]> for Digest {
     type Error = Error;
 
     fn try_from(bytes: &[u8]) -> Result<Self, Error> {
-        Ok(Self(
-            bytes.try_into().map_err(|_| Error::DigestLength)?,
-        ))
+        Ok(Self(bytes.try_into().map_err(|_| Error::DigestLength)?))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use coffer_keys::{KekId, KekSet};
+use coffer_sealing::{KekId, KekSet};
 use parquet::{encryption::decrypt::KeyRetriever, errors::ParquetError};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;

@@ -14,7 +14,7 @@ use arrow::{
     compute::{concat_batches, take_record_batch},
     datatypes::{Schema, SchemaRef},
 };
-use coffer_keys::{KekId, KekSet, TableId};
+use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, Encoding},
@@ -289,7 +289,11 @@ impl<D: Disk> TableWriter<D> {
 
     /// A key of its own for each column that is encrypted here, and a signed footer in the clear. What statistics say of the others is
     /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
-    fn stored_properties(&self, encoder: &dyn RowEncoder, aad_prefix: &[u8; FILE_ID]) -> Result<WriterProperties, Error> {
+    fn stored_properties(
+        &self,
+        encoder: &dyn RowEncoder,
+        aad_prefix: &[u8; FILE_ID],
+    ) -> Result<WriterProperties, Error> {
         let mut builder = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_statistics_enabled(EnabledStatistics::None)
@@ -526,7 +530,11 @@ impl<D: Disk> FileWriter<D> {
             row_groups: row_groups(&metadata),
             column_bytes: column_bytes(
                 &metadata,
-                self.encoder.as_ref().map_or(&self.schema, |encoder| encoder.schema()).fields().len(),
+                self.encoder
+                    .as_ref()
+                    .map_or(&self.schema, |encoder| encoder.schema())
+                    .fields()
+                    .len(),
             ),
             chunks,
             adopted: None,

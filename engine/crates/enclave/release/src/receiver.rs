@@ -13,8 +13,8 @@ use coffer_protocol::{
     OwnerPublicKey,
     evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, VERSION, report_data},
     release::{
-        Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info,
-        release_root,
+        Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease,
+        info, release_root,
     },
 };
 

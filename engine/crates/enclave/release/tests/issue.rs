@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use coffer_engine::issue::{Places, issuer};
-use coffer_keys::EvidenceKind;
+use coffer_protocol::EvidenceKind;
+use coffer_release::issue::{Places, issuer};
 
 #[test]
 fn the_tpms_program_gets_report_data_and_gives_evidence() {

@@ -51,7 +51,7 @@ pub enum AuditError {
     },
     /// The register, which has the chain's head.
     #[error("the audit log's head cannot be kept: {0}")]
-    Register(#[from] coffer_table::Error),
+    Register(#[from] coffer_catalog::Error),
     /// A MAC or sealing failed.
     #[error("the audit log cannot be sealed: {0}")]
     Sealing(#[from] coffer_sealing::Error),

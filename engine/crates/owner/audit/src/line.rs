@@ -2,8 +2,8 @@
 //!
 //! The MAC is HMAC-SHA-256 over the JSON; the chain's hash is SHA-256 over the line without its newline, MAC included.
 
-use coffer_keys::AuditKey;
-use coffer_table::Digest;
+use coffer_custody::AuditKey;
+use coffer_format::Digest;
 
 use crate::{AuditError, Flaw, Record};
 

@@ -9,8 +9,9 @@ use std::{
 };
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
-use coffer_keys::{AuditKey, Home, Keyring};
-use coffer_table::{AuditHead, Digest, Register};
+use coffer_catalog::{AuditHead, Register};
+use coffer_custody::{AuditKey, Home, Keyring};
+use coffer_format::Digest;
 
 use crate::{AuditError, Event, Flaw, Record, Who, line};
 

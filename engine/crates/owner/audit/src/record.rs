@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use coffer_keys::AuditKey;
-use coffer_table::Digest;
+use coffer_custody::AuditKey;
+use coffer_format::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::AuditError;

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, ErrorKind, Read, Take},
 };
 
-use coffer_table::Digest;
+use coffer_format::Digest;
 
 use crate::{AuditError, AuditLog, Flaw, Record, line, log::End};
 

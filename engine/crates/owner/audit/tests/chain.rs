@@ -8,7 +8,7 @@ use std::{
 };
 
 use coffer_audit::{AuditError, AuditLog, Event, Flaw, Query, Record, TableUse, Who};
-use coffer_keys::{Home, Keyring, Passphrase};
+use coffer_custody::{Home, Keyring, Passphrase};
 use tempfile::TempDir;
 
 struct Site {

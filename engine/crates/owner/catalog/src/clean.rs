@@ -8,20 +8,20 @@
 //! All of it happens in the folder in which the table's manifest was found, held open, and no link below it is followed: so a host that puts a link
 //! in a folder's place has nothing of another table removed.
 
-use coffer_format::Error as FormatError;
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, TableId};
+use coffer_custody::Home;
+use coffer_format::{Digest, Error as FormatError, WriteId, writer::name_parts};
+use coffer_sealing::TableId;
 
 use crate::{
-    Digest, Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest, WriteId, disk,
-    disk::Folder,
+    Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest,
+    disk::{self, Folder},
     open::{MANIFEST_LIMIT, version_of},
-    writer::name_parts,
 };
 
 /// Files in a table's folder that the newest version does not name. Paths are relative to it.
@@ -130,8 +130,10 @@ pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
 fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
     let folder = match Folder::open(&record.path) {
         Ok(folder) => folder,
-        Err(Error::Format(FormatError::Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+        Err(FormatError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
     };
     let manifests = Path::new(MANIFEST_FOLDER);
     for (name, _) in folder.names(manifests)? {

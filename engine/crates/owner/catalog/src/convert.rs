@@ -1,6 +1,5 @@
 //! Source data into Spark's types: losslessly, or refused with the column's name.
 
-use coffer_format::Error as FormatError;
 use std::sync::Arc;
 
 use arrow::{
@@ -8,8 +7,9 @@ use arrow::{
     compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Date64Type, Schema, SchemaRef, TimeUnit, TimestampNanosecondType},
 };
+use coffer_format::{Error as FormatError, SparkType};
 
-use crate::{Error, SparkType};
+use crate::Error;
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
@@ -29,7 +29,8 @@ pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch,
             "{} columns instead of {}",
             batch.num_columns(),
             schema.fields().len()
-        )).into());
+        ))
+        .into());
     }
     let columns = batch
         .columns()
@@ -41,7 +42,8 @@ pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch,
                 return Err(FormatError::Lossy {
                     column: field.name().clone(),
                     reason,
-                }.into());
+                }
+                .into());
             }
             to_type(column, field.data_type(), field.name())
         })
@@ -59,10 +61,12 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
     if array.data_type() == to {
         return Ok(Arc::clone(array));
     }
-    let lossy = |reason: &str| Error::from(FormatError::Lossy {
-        column: column.to_owned(),
-        reason: reason.to_owned(),
-    });
+    let lossy = |reason: &str| {
+        Error::from(FormatError::Lossy {
+            column: column.to_owned(),
+            reason: reason.to_owned(),
+        })
+    };
     match array.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _)
             if array
@@ -121,7 +125,10 @@ mod tests {
         let whole = arr(TimestampNanosecondArray::from(vec![Some(-5000), None]));
         assert_eq!(to_type(&whole, &to, "a").unwrap().null_count(), 1);
         let broken = arr(TimestampNanosecondArray::from(vec![-5001]));
-        assert!(matches!(to_type(&broken, &to, "a"), Err(Error::Format(FormatError::Lossy { .. }))));
+        assert!(matches!(
+            to_type(&broken, &to, "a"),
+            Err(Error::Format(FormatError::Lossy { .. }))
+        ));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Destroying a master of the keyring, which nothing may need any more.
 
-use coffer_keys::{KeyContext, MasterInfo, Vault};
+use coffer_custody::{KeyContext, MasterInfo, Vault};
 
 use crate::{Error, HeldKey, Register, register::Locked};
 

@@ -116,7 +116,10 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), b"abc").unwrap();
         assert_eq!(read(&at("file"), 3).unwrap().unwrap(), b"abc");
-        assert!(matches!(read(&at("file"), 2), Err(Error::Format(FormatError::Limit(_)))));
+        assert!(matches!(
+            read(&at("file"), 2),
+            Err(Error::Format(FormatError::Limit(_)))
+        ));
         assert!(read(&at("none"), 3).unwrap().is_none());
         let pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status();
         assert!(pipe.unwrap().success());
@@ -124,7 +127,10 @@ mod tests {
         std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
         fs::create_dir(at("folder")).unwrap();
         for name in ["pipe", "device", "loop", "folder"] {
-            assert!(matches!(read(&at(name), 3), Err(Error::Format(FormatError::Io { .. }))), "{name}");
+            assert!(
+                matches!(read(&at(name), 3), Err(Error::Format(FormatError::Io { .. }))),
+                "{name}"
+            );
         }
     }
 }

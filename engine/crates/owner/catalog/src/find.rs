@@ -4,13 +4,13 @@
 //! to. (What is opened there must then be that table's newest manifest.) Storage is looked at for one thing only, to say why a table is not
 //! found.
 
-use coffer_format::Error as FormatError;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, Keyring, Policy, TablePolicy};
+use coffer_custody::{Home, Keyring, Policy, TablePolicy};
+use coffer_format::Error as FormatError;
 
 use crate::{
     Envelope, Error, MANIFEST_FOLDER, Register, TableRecord, disk, manifest_name,

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{Engine, engine::general_purpose::STANDARD};
+use coffer_custody::FileKeys;
 use coffer_format::{
     Error as FormatError, KeyMaterial,
     pme::{KekSource, KeyWrapping},
 };
-use coffer_keys::FileKeys;
 use zeroize::Zeroizing;
 
 use crate::Error;
 
 /// A data key by the owner's masters, for files of programs that had their keys wrapped by Coffer's KMS client.
-pub(crate) fn by_masters(keys: &FileKeys, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
+pub fn by_masters(keys: &FileKeys, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
     open_by(material, |wrapped| Ok(keys.unwrap(&material.kek_id, wrapped)?))
 }
 

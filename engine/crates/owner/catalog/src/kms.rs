@@ -6,7 +6,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use coffer_keys::{FileKeys, Home, KekId, KeyContext, TableId, TableKey, Vault, WrappedKey};
+use coffer_custody::{FileKeys, Home, KeyContext, TableKey, Vault, WrappedKey};
+use coffer_sealing::{KekId, TableId};
 use zeroize::Zeroizing;
 
 use crate::{Error, Register};

@@ -8,7 +8,8 @@ use std::{
     path::PathBuf,
 };
 
-use coffer_keys::{Home, TableId};
+use coffer_custody::Home;
+use coffer_sealing::TableId;
 
 use crate::Error;
 

@@ -8,15 +8,15 @@
 //! Everything before the blob is the clear envelope; it goes into the derivation of the blob's key, so that no bit of it
 //! can be changed. The key-check is derived from the table key: GCM does not commit to its key.
 
-use coffer_format::Error as FormatError;
 use std::collections::HashSet;
 
 use arrow::datatypes::Schema;
-use coffer_keys::{TableId, TableKey};
-use coffer_sealing::Secret;
+use coffer_custody::TableKey;
+use coffer_format::{Column, Digest, Error as FormatError, FilePin, StoredColumn, partition};
+use coffer_sealing::{Secret, TableId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, Digest, Error, FilePin, StoredColumn, partition, stored};
+use crate::{Error, stored};
 
 /// The folder inside a table's folder that holds its manifests.
 pub const MANIFEST_FOLDER: &str = "_coffer";
@@ -331,7 +331,7 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Error> {
 
 /// A table's id as hex text.
 pub(crate) mod table_id {
-    use coffer_keys::TableId;
+    use coffer_sealing::TableId;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(id: &TableId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -348,7 +348,7 @@ pub(crate) mod table_id {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Adopted, AdoptedKey, SparkType};
+    use coffer_format::{Adopted, AdoptedKey, SparkType};
 
     #[test]
     fn an_adopted_file_has_no_prefix_of_ours() {

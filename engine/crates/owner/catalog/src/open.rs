@@ -1,20 +1,19 @@
 //! Opening a table: from a name or folder to a manifest that is authentic, of that table, and the newest.
 
-use coffer_format::Error as FormatError;
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-use coffer_keys::{Home, KekId, KekSet, Policy, TableKey, TablePolicy, Vault};
+use coffer_custody::{Home, Policy, TableKey, TablePolicy, Vault};
+use coffer_format::{Digest, Error as FormatError, FilePin, FooterPin};
+use coffer_sealing::{KekId, KekSet};
 
 use crate::{
-    Codec, Digest, Envelope, Error, FilePin, FooterPin, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord,
-    Target,
-    disk::{self, Op, act},
+    Codec, Envelope, Error, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord, Target,
+    disk::{self, Folder, Op, act},
     find::find,
-    disk::Folder,
     manifest_name,
 };
 

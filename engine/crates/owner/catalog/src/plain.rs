@@ -6,10 +6,8 @@
 
 mod pins;
 
-use coffer_format::Error as FormatError;
 use std::{
-    fs,
-    fs::File,
+    fs::{self, File},
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -17,19 +15,17 @@ use std::{
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use bytes::Bytes;
+use coffer_format::{
+    Digest, Error as FormatError, OpenedFooter, RowGroupPin, SparkType,
+    footer::TAIL_LEN,
+    plain::{PlainPin, arrow_schema, is_int96, parse, split, tail_length},
+};
 use parquet::{
-    arrow::{
-        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
-    },
+    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData},
 };
 
-use crate::{
-    Digest, Error, OpenedFooter, RowGroupPin, SparkType, convert, disk,
-    footer::TAIL_LEN,
-    plain_footer::{PlainPin, arrow_schema, is_int96, parse, split, tail_length},
-    read::read_range,
-};
+use crate::{Error, convert, disk, read::read_range};
 
 pub use pins::ChunkPins;
 
@@ -167,7 +163,11 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
     let io = |error| Error::io("read", path)(error);
     let mut file = disk::open(path).map_err(io)?;
     let size = file.metadata().map_err(io)?.len();
-    let tail = read_range(&mut file, size.checked_sub(TAIL_LEN).ok_or(FormatError::PlainMagic)?..size).map_err(io)?;
+    let tail = read_range(
+        &mut file,
+        size.checked_sub(TAIL_LEN).ok_or(FormatError::PlainMagic)?..size,
+    )
+    .map_err(io)?;
     let length = tail_length(&tail)?;
     let start = size
         .checked_sub(length.saturating_add(TAIL_LEN))
@@ -226,7 +226,11 @@ fn still_ends_so(file: &mut File, path: &Path, pin: &PlainPin) -> Result<(), Err
         false => return Err(FormatError::PlainChanged.into()),
     };
     let same = split(&bytes).is_ok_and(|(footer, _)| Digest::of(footer) == pin.footer_sha256);
-    if same { Ok(()) } else { Err(FormatError::PlainChanged.into()) }
+    if same {
+        Ok(())
+    } else {
+        Err(FormatError::PlainChanged.into())
+    }
 }
 
 fn unsigned(value: i64) -> u64 {
@@ -238,7 +242,7 @@ mod tests {
     use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
-    use crate::plain_footer::{MAGIC, MAX_FOOTER};
+    use coffer_format::plain::{MAGIC, MAX_FOOTER};
 
     #[test]
     fn a_footer_is_not_read_when_it_says_that_it_is_longer_than_any() {

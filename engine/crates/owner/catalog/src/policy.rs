@@ -1,4 +1,4 @@
-//! The policy as the owner signed it: its files are coffer-keys' business, which version is the newest is the register's.
+//! The policy as the owner signed it: its files are coffer-custody' business, which version is the newest is the register's.
 //!
 //! Signing is a step of four, each under the policy's lock: the register names the version as pending, `policy.toml` and `policy.sig` are
 //! replaced, the register commits. What dies in between leaves a policy that is accepted (before the first step and after the third), or one
@@ -6,10 +6,11 @@
 
 use std::path::Path;
 
-use coffer_keys::{
-    Home, Keyring, LinkId, Policy, PolicyError, PolicyLock, Review, TableId,
+use coffer_custody::{
+    Home, Keyring, Policy, PolicyError, PolicyLock, Review,
     policy::{TEMPLATE, edit},
 };
+use coffer_sealing::{LinkId, TableId};
 
 use crate::{Error, Register};
 

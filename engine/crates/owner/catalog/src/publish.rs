@@ -11,10 +11,10 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use coffer_format::folder::Put;
+use coffer_format::{Digest, FilePin, StoredColumn, folder::Put};
 
 use crate::{
-    Digest, Error, FilePin, MANIFEST_FOLDER, Manifest, StoredColumn, TableWrite, VerifiedManifest, Version, disk::Folder,     manifest_name,
+    Error, MANIFEST_FOLDER, Manifest, TableWrite, VerifiedManifest, Version, disk::Folder, manifest_name,
     register::Locked,
 };
 
@@ -149,7 +149,7 @@ fn sync(folder: &Folder, files: &[FilePin]) -> Result<(), Error> {
     for file in files {
         folders.extend(Path::new(&file.path).ancestors().skip(1));
     }
-    folders.iter().try_for_each(|inner| folder.sync(inner))
+    Ok(folders.iter().try_for_each(|inner| folder.sync(inner))?)
 }
 
 #[cfg(test)]

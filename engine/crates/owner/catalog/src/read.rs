@@ -1,7 +1,6 @@
 //! Reading files on the trusted site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
-//! [`footer::open`](crate::footer::open).)
+//! [`footer::open`](coffer_format::footer::open).)
 
-use coffer_format::Error as FormatError;
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
@@ -15,6 +14,8 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use bytes::Bytes;
+use coffer_format::{Column, Error as FormatError, FilePin, FooterPin, KekRetriever, OpenedFooter, footer, lengths};
+use coffer_sealing::KekSet;
 use parquet::{
     arrow::arrow_reader::{
         ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -24,12 +25,7 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use coffer_keys::KekSet;
-
-use crate::{
-    Column, Error, FilePin, FooterPin, KekRetriever, OpenedFooter, TableWrite, VerifiedManifest, convert, disk, footer,
-    lengths, plain, pme::NamedKeks, stored::StoredReader,
-};
+use crate::{Error, TableWrite, VerifiedManifest, convert, disk, foreign::NamedKeks, plain, stored::StoredReader};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
@@ -197,7 +193,7 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
     let reader = catch_unwind(AssertUnwindSafe(|| {
         let metadata = ArrowReaderMetadata::load(&file, options)?;
         if let Some(closed) = closed_column(&metadata) {
-            return Err(FormatError::ColumnKeyMissing(closed).into());
+            return Err(Error::from(FormatError::ColumnKeyMissing(closed)));
         }
         Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
             .with_batch_size(BATCH_ROWS)

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use coffer_keys::{Home, KeyContext, Policy, TableKey, Vault};
+use coffer_custody::{Home, KeyContext, Policy, TableKey, Vault};
+use coffer_format::{FilePin, WriteOptions};
 
-use crate::{Change, Error, FilePin, TableWrite, TableWriter, VerifiedManifest, WriteOptions, clean, publish, write};
+use crate::{Change, Error, TableWrite, TableWriter, VerifiedManifest, clean, publish, write};
 
 /// A version under a fresh key that is being written and does not count yet. Whoever opened the version before reads that on.
 pub struct Reencryption(TableWrite);

@@ -14,16 +14,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{
-    Home, KeyContext, Keyring, LinkId, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableId, TableKey,
-    Vault, WrappedKey,
+use coffer_custody::{
+    Home, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableKey, Vault, WrappedKey,
 };
+use coffer_format::{Digest, WriteId, hex_bytes};
+use coffer_sealing::{LinkId, TableId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Digest, Error, LinkKeys, WriteId,
+    Error, LinkKeys,
     disk::{self, Op, act},
-    manifest::{hex_bytes, table_id},
+    manifest::table_id,
 };
 
 const MAGIC: &[u8] = b"CFRG";
@@ -338,7 +339,7 @@ impl Content {
 
 /// A link's id as hex text.
 mod link_id {
-    use coffer_keys::LinkId;
+    use coffer_sealing::LinkId;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(id: &LinkId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -352,7 +353,7 @@ mod link_id {
 
 /// A policy's digest as hex text.
 mod policy_digest {
-    use coffer_keys::PolicyDigest;
+    use coffer_custody::PolicyDigest;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(digest: &PolicyDigest, serializer: S) -> Result<S::Ok, S::Error> {
@@ -745,10 +746,11 @@ impl Locked<'_> {
 
 #[cfg(test)]
 mod tests {
-    use coffer_keys::Passphrase;
+    use coffer_custody::Passphrase;
 
     use super::*;
-    use crate::{NewColumns, SparkType, TableWrite, Target, open_table};
+    use crate::{NewColumns, TableWrite, Target, open_table};
+    use coffer_format::SparkType;
 
     #[test]
     fn a_register_of_before_opens_and_of_later_does_not() {

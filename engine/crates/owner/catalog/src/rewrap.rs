@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use coffer_keys::{KeyContext, MasterError, Vault, WrappedKey};
+use coffer_custody::{KeyContext, MasterError, Vault, WrappedKey};
 
 use crate::{Error, HeldKey, Register};
 

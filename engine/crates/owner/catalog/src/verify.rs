@@ -1,9 +1,10 @@
 //! Checking a table against its manifest.
 
-use coffer_format::Error as FormatError;
 use std::{path::PathBuf, sync::Arc};
 
-use crate::{Error, FilePin, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, read::open_pinned};
+use coffer_format::{Error as FormatError, FilePin};
+
+use crate::{Error, FileReader, MANIFEST_FOLDER, VerifiedManifest, clean, read::open_pinned};
 
 /// What was found wrong with one file.
 #[derive(Debug)]
@@ -95,7 +96,8 @@ fn deep_check(table: &VerifiedManifest, pin: &FilePin) -> Result<u64, Error> {
             Err(FormatError::FooterRows {
                 want: pin.rows,
                 got: rows,
-            }.into())
+            }
+            .into())
         };
     }
     for batch in FileReader::open(table, pin)? {

@@ -3,7 +3,6 @@
 //! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
 //! what readers get. See [`publish`](crate::publish) for the one step that changes that.
 
-use coffer_format::Error as FormatError;
 use std::{
     collections::HashSet,
     fs,
@@ -11,12 +10,15 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{Draft, Home, KekSet, Policy, TableId, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_custody::{Draft, Home, Policy, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_format::{
+    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId, WriteOptions, partition,
+};
+use coffer_sealing::{KekSet, TableId};
 
 use crate::{
-    Codec, Column, Error, FilePin, Lease, LinkKeys, Manifest, PartitionValue, Register, SparkType, StoredColumn,
-    TableRecord, TableWriter, Use, VerifiedManifest, Version, WriteId, WriteOptions, clean, disk::Folder,
-    manifest::check_names, partition, publish, spelling, stored,
+    Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use, VerifiedManifest, Version, clean,
+    disk::Folder, manifest::check_names, publish, spelling, stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
@@ -298,7 +300,7 @@ impl TableWrite {
 
     /// Where that folder is, without links: of the folder that is held open and written to, whatever its path leads to by now.
     pub fn real_folder(&self) -> Result<PathBuf, Error> {
-        self.root.real()
+        Ok(self.root.real()?)
     }
 
     /// The paths that mean the table, the one that was written first.
@@ -536,7 +538,9 @@ fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error
 
 fn check_where(manifest: &Manifest, values: &[(String, PartitionValue)]) -> Result<(), Error> {
     for (name, _) in values {
-        let column = manifest.column(name).ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
+        let column = manifest
+            .column(name)
+            .ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
         if !manifest.partition_columns.contains(&column.id) {
             return Err(Error::NotAPartition(name.clone()));
         }

@@ -7,11 +7,12 @@ use std::{
 };
 
 use arrow::array::*;
-use coffer_keys::{FileKeys, Home, Keyring, Passphrase, Policy, Vault};
-use coffer_table::{
+use coffer_catalog::{
     AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, Reencryption, TableWrite,
-    Target, VerifiedManifest, WriteOptions, clean, open_table, parse_ddl, verify,
+    Target, VerifiedManifest, clean, open_table, verify,
 };
+use coffer_custody::{FileKeys, Home, Keyring, Passphrase, Policy, Vault};
+use coffer_format::{WriteOptions, parse_ddl};
 use parquet::{
     arrow::ArrowWriter,
     encryption::encrypt::FileEncryptionProperties,
@@ -45,7 +46,7 @@ impl Owner {
     }
 
     fn policy(&self, text: &str) -> Policy {
-        coffer_table::policy::replace(&self.home, self.vault.keyring(), text).unwrap()
+        coffer_catalog::policy::replace(&self.home, self.vault.keyring(), text).unwrap()
     }
 
     /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`, uniformly encrypted.
@@ -122,7 +123,7 @@ impl Owner {
     }
 
     fn is_registered(&self, name: &str) -> bool {
-        let register = coffer_table::Register::of(&self.home, self.vault.keyring());
+        let register = coffer_catalog::Register::of(&self.home, self.vault.keyring());
         register.by_name(name).unwrap().is_some()
     }
 }
@@ -158,7 +159,7 @@ fn what_spark_noted_of_a_column_is_its_type() {
     let batches = FileReader::open(&found, &found.manifest().files[0]).unwrap();
     let batch = batches.map(Result::unwrap).next().unwrap();
     assert_eq!(batch.column(0).as_string::<i32>().value(1), "b");
-    let read = coffer_table::char_varchar::read(&batch, &found.manifest().columns).unwrap();
+    let read = coffer_format::char_varchar::read(&batch, &found.manifest().columns).unwrap();
     assert_eq!(read.column(0).as_string::<i32>().value(1), "b  ");
 }
 
@@ -189,7 +190,7 @@ fn folders_are_refused_under_any_name() {
 #[test]
 fn a_master_that_files_need_is_not_destroyed_unasked() {
     let owner = Owner::new();
-    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
     owner.vault.keyring().add_master("unused").unwrap();
     owner.foreign("sales/a.parquet", 0..100);
     let before = fs::read(owner.home.register()).unwrap();
@@ -198,12 +199,12 @@ fn a_master_that_files_need_is_not_destroyed_unasked() {
     owner.adopt("sales").unwrap();
     owner.vault.keyring().add_master("other").unwrap();
     let keys = register.held_keys().unwrap();
-    let options = coffer_table::RewrapOptions {
+    let options = coffer_catalog::RewrapOptions {
         to: Some("other".to_owned()),
         threads: 1,
         again: false,
     };
-    coffer_table::rewrap(&register, &owner.vault, keys, &options, |_, _| ()).unwrap();
+    coffer_catalog::rewrap(&register, &owner.vault, keys, &options, |_, _| ()).unwrap();
     let destroy = |master, version, given_up| register.destroy_master(&owner.vault, master, version, given_up);
     destroy("unused", None, false).unwrap();
     owner.vault.keyring().rotate("main").unwrap();
@@ -244,13 +245,13 @@ fn a_running_kms_heeds_what_becomes_of_masters() {
     assert_eq!(*open().unwrap(), [7; 16]);
     // Under another master now.
     owner.vault.keyring().add_master("other").unwrap();
-    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
-    let options = coffer_table::RewrapOptions {
+    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let options = coffer_catalog::RewrapOptions {
         to: Some("other".to_owned()),
         threads: 1,
         again: false,
     };
-    coffer_table::rewrap(
+    coffer_catalog::rewrap(
         &register,
         &owner.vault,
         register.held_keys().unwrap(),

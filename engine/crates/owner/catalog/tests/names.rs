@@ -3,6 +3,7 @@
 
 mod owner;
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -11,10 +12,11 @@ use std::{
 };
 
 use arrow::array::*;
-use coffer_table::{
-    Change, Error, FilePin, NewColumns, Register, TableWrite, Target, VerifiedManifest, WriteOptions, clean, is_absent,
-    manifest_name, open_table,
+use coffer_catalog::{
+    Change, Error, NewColumns, Register, TableWrite, Target, VerifiedManifest, clean, is_absent, manifest_name,
+    open_table,
 };
+use coffer_format::{FilePin, WriteOptions};
 use owner::{Owner, columns, read};
 
 const A: i64 = 1;
@@ -85,7 +87,7 @@ fn world(policy: &str) -> Owner {
     owner.make("b", "data/b", B);
     owner.make("spaced", "data/a%20b c", 3);
     let text = policy.replace("ROOT", owner.root.to_str().unwrap());
-    owner.policy = coffer_table::policy::replace(&owner.home, owner.vault.keyring(), &text).unwrap();
+    owner.policy = coffer_catalog::policy::replace(&owner.home, owner.vault.keyring(), &text).unwrap();
     owner
 }
 
@@ -306,7 +308,7 @@ fn whatever_the_host_does_to_a_path() {
                     assert!(write.publish(vec![pin]).is_err(), "{context}");
                 }
                 let itself = fs::read(owner.at("disk/data/a/_coffer").join(manifest_name(1)))
-                    .is_ok_and(|bytes| coffer_table::Digest::of(&bytes) == opened.hash());
+                    .is_ok_and(|bytes| coffer_format::Digest::of(&bytes) == opened.hash());
                 let cleaned = clean::clean(&owner.home, opened);
                 assert!(itself || cleaned.is_err(), "{context}: {cleaned:?}");
                 if let Target::Path(path) = target {
@@ -475,7 +477,7 @@ fn a_folder_that_is_swapped_while_it_is_written() {
         let pin = file(&write, 9);
         assert!(matches!(
             write.has_file(&pin.path, pin.size),
-            Err(Error::FileMissing(_))
+            Err(Error::Format(FormatError::FileMissing(_)))
         ));
         let _ = write.abandon();
         if !links {

@@ -2,8 +2,9 @@
 
 use std::{fs, path::PathBuf};
 
-use coffer_keys::{Home, Keyring, Passphrase, Policy, PolicyError, TableId};
-use coffer_table::{Error, policy};
+use coffer_catalog::{Error, policy};
+use coffer_custody::{Home, Keyring, Passphrase, Policy, PolicyError};
+use coffer_sealing::TableId;
 
 const FIRST: &str = "# mine\n[attestation]\naccept = [\"simulated\"]\n";
 const SECOND: &str = "# mine\n[attestation]\naccept = []\n";

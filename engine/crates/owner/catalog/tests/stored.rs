@@ -3,6 +3,7 @@
 
 mod owner;
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     os::unix::fs::FileExt,
@@ -12,11 +13,10 @@ use std::{
 
 use arrow::array::*;
 use bytes::Bytes;
-use coffer_keys::{Draft, KekSet, Policy};
-use coffer_table::{
-    Change, Error, Form, NewColumns, OpenedFooter, Register, StoredColumn, TableWrite, VerifiedManifest, WriteOptions,
-    footer, parse_ddl, verify,
-};
+use coffer_catalog::{Change, Error, NewColumns, Register, TableWrite, VerifiedManifest, verify};
+use coffer_custody::{Draft, Policy};
+use coffer_format::{Form, OpenedFooter, StoredColumn, WriteOptions, footer, parse_ddl};
+use coffer_sealing::KekSet;
 use owner::{Owner, read};
 use parquet::arrow::{ProjectionMask, arrow_reader::*};
 
@@ -71,7 +71,7 @@ fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
         Arc::new(Date32Array::from_iter(numbers().map(|i| i.map(|i| i as i32)))),
         Arc::new(Float64Array::from_iter(numbers().map(|i| i.map(|i| i as f64 / -4.0)))),
     ];
-    let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
+    let fields: Vec<_> = write.columns().iter().map(coffer_format::Column::field).collect();
     RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
@@ -90,7 +90,7 @@ fn footer(table: &VerifiedManifest, at: usize, keks: KekSet, columns: &[&str]) -
     let range = pin.range().unwrap();
     let bytes = fs::read(file(table, at)).unwrap();
     let tail = bytes[range.start as usize..range.end as usize].to_vec();
-    footer::open(Bytes::from(tail), &pin, &Arc::new(keks), columns)
+    Ok(footer::open(Bytes::from(tail), &pin, &Arc::new(keks), columns)?)
 }
 
 /// Where a stored column's chunk lies in a file.
@@ -180,7 +180,7 @@ fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
     assert!(!opened.all_keys());
     assert!(matches!(
         footer(&table, 0, KekSet::new(), &[&tee]),
-        Err(Error::ColumnKeyMissing(_))
+        Err(Error::Format(FormatError::ColumnKeyMissing(_)))
     ));
     // The footer's key alone opens no column, and one column's key opens that one.
     let keks = table.stored_keks([tee.as_str()]).unwrap();
@@ -200,7 +200,7 @@ fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
     assert_eq!(rows, 300);
     assert!(matches!(
         footer(&table, 0, KekSet::new(), &["c99"]),
-        Err(Error::NoSuchColumn(_))
+        Err(Error::Format(FormatError::NoSuchColumn(_)))
     ));
 }
 
@@ -333,14 +333,20 @@ fn a_chunk_altered_or_swapped_is_found() {
         // One bit, in the last of its bytes.
         let last = start + length - 1;
         write_at(&path, last, &[whole[last as usize] ^ 1]);
-        assert!(matches!(finding(&table), Error::ChunkDigest), "{column} {form}");
+        assert!(
+            matches!(finding(&table), Error::Format(FormatError::ChunkDigest)),
+            "{column} {form}"
+        );
         fs::write(&path, &whole).unwrap();
         // The same column of another row group, where it is as long.
         let (other, other_length) = chunk(&table, 0, 2, &name);
         if other_length == length {
             let bytes = &whole[other as usize..(other + length) as usize];
             write_at(&path, start, bytes);
-            assert!(matches!(finding(&table), Error::ChunkDigest), "{column} {form}");
+            assert!(
+                matches!(finding(&table), Error::Format(FormatError::ChunkDigest)),
+                "{column} {form}"
+            );
             fs::write(&path, &whole).unwrap();
         }
     }
@@ -348,7 +354,7 @@ fn a_chunk_altered_or_swapped_is_found() {
     let tee = stored(&table, "age", Form::Tee).name();
     let (start, length) = chunk(&table, 0, 1, &tee);
     write_at(&path, start + length - 1, &[whole[(start + length - 1) as usize] ^ 1]);
-    assert!(matches!(finding(&table), Error::Parquet(_)));
+    assert!(matches!(finding(&table), Error::Format(FormatError::Parquet(_))));
     fs::write(&path, &whole).unwrap();
     assert!(verify::verify(&table, true, |_| ()).unwrap().is_sound());
 }
@@ -364,8 +370,8 @@ fn digests_and_values_that_do_not_agree_are_found() {
     let mut altered = pin.clone();
     altered.chunks[0][0] = altered.chunks[0][1];
     let table = write.publish(vec![altered]).unwrap();
-    assert!(matches!(finding(&table), Error::ChunkDigest));
-    assert!(matches!(read(&table), Err(Error::ChunkDigest)));
+    assert!(matches!(finding(&table), Error::Format(FormatError::ChunkDigest)));
+    assert!(matches!(read(&table), Err(Error::Format(FormatError::ChunkDigest))));
 
     // Pinned, but another value: the last of the sums' column, whose chunk is not packed.
     let owner = Owner::new(POLICY);
@@ -387,7 +393,7 @@ fn digests_and_values_that_do_not_agree_are_found() {
     write_at(&path, start, chunk);
     let clear = || stored.iter().filter(|stored| stored.form.is_clear());
     let place = clear().position(|stored| stored.form == Form::Ashe).unwrap();
-    pin.chunks[0][place] = coffer_table::Digest::of(chunk);
+    pin.chunks[0][place] = coffer_format::Digest::of(chunk);
     let table = write.publish(vec![pin]).unwrap();
     let found = finding(&table);
     assert!(
@@ -416,12 +422,12 @@ fn a_footer_in_clear_is_the_pinned_one_or_none() {
     let clear = false;
     assert!(matches!(
         open(&bytes, &footer::FooterPin { clear, ..pin.clone() }),
-        Err(Error::FooterMagic)
+        Err(FormatError::FooterMagic)
     ));
     let rows = pin.rows + 1;
     assert!(matches!(
         open(&bytes, &footer::FooterPin { rows, ..pin }),
-        Err(Error::FooterRows { .. })
+        Err(FormatError::FooterRows { .. })
     ));
 }
 
@@ -487,7 +493,7 @@ fn values_outside_their_domain_and_rows_too_many_are_refused() {
     );
     let batch = |write: &TableWrite, values: Vec<i32>| {
         let array: ArrayRef = Arc::new(Int32Array::from(values));
-        let fields: Vec<_> = write.columns().iter().map(coffer_table::Column::field).collect();
+        let fields: Vec<_> = write.columns().iter().map(coffer_format::Column::field).collect();
         RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), vec![array]).unwrap()
     };
     let write = owner.create("t", "a INT", &[]).unwrap();

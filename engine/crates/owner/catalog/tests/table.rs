@@ -2,6 +2,7 @@
 
 mod owner;
 
+use coffer_format::Error as FormatError;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,11 +10,12 @@ use std::{
 };
 
 use arrow::{array::*, datatypes::Schema};
-use coffer_keys::KekSet;
-use coffer_table::{
-    Error, Manifest, NewColumns, SparkType, TableWrite, Target, VerifiedManifest, WriteOptions, clean, convert, footer,
-    manifest_name, open_table, parse_ddl, verify,
+use coffer_catalog::{
+    Error, Manifest, NewColumns, TableWrite, Target, VerifiedManifest, clean, convert, manifest_name, open_table,
+    verify,
 };
+use coffer_format::{SparkType, WriteOptions, footer, parse_ddl};
+use coffer_sealing::KekSet;
 use owner::{Owner, read};
 
 const POLICY: &str = "[defaults]\nprotection = \"tee\"\nmaster = \"main\"\n";
@@ -209,7 +211,7 @@ fn manifest_of_an_older_state_is_refused() {
     let old = owner.numbers("t", &[&[1]]);
     let manifest = fs::read(owner.manifest("t")).unwrap();
     // The same table id and version with another content, sealed under the right key, is not the one published.
-    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
     register.remove(old.manifest().table).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     owner.numbers("t", &[&[2]]);
@@ -225,7 +227,10 @@ fn file_missing_cut_swapped_plain_or_extra() {
     let (a, b) = (fs::read(&first).unwrap(), fs::read(&second).unwrap());
 
     fs::remove_file(&first).unwrap();
-    assert!(matches!(finding(&table, false), Error::FileMissing(_)));
+    assert!(matches!(
+        finding(&table, false),
+        Error::Format(FormatError::FileMissing(_))
+    ));
 
     fs::write(&first, &a[..a.len() - 1]).unwrap();
     assert!(matches!(finding(&table, false), Error::FileSize { .. }));
@@ -237,7 +242,9 @@ fn file_missing_cut_swapped_plain_or_extra() {
     assert!(
         matches!(
             swapped,
-            Error::FooterDigest | Error::FooterLength { .. } | Error::FileSize { .. }
+            Error::Format(FormatError::FooterDigest)
+                | Error::Format(FormatError::FooterLength { .. })
+                | Error::FileSize { .. }
         ),
         "{swapped}"
     );
@@ -246,7 +253,7 @@ fn file_missing_cut_swapped_plain_or_extra() {
     let plain = plain_file(a.len());
     fs::write(&first, &plain).unwrap();
     let error = finding(&table, false);
-    assert!(matches!(error, Error::FooterMagic), "{error}");
+    assert!(matches!(error, Error::Format(FormatError::FooterMagic)), "{error}");
 
     fs::write(&first, &a).unwrap();
     fs::write(table.folder().join("part-0123.parquet"), b"x").unwrap();
@@ -294,7 +301,10 @@ fn pages_changed_are_found_by_the_deep_check() {
         assert!(verify::verify(&table, false, |_| ()).unwrap().is_sound());
         let error = finding(&table, true);
         assert!(
-            matches!(error, Error::Parquet(_) | Error::ParquetPanic),
+            matches!(
+                error,
+                Error::Format(FormatError::Parquet(_)) | Error::Format(FormatError::ParquetPanic)
+            ),
             "byte {at}: {error}"
         );
     }
@@ -323,11 +333,11 @@ fn footer_opens_with_the_keys_it_needs_only() {
     assert!(!one.all_keys());
     assert!(matches!(
         open(table.keks(["a"]).unwrap(), &pin, &["b"]),
-        Err(Error::ColumnKeyMissing(_))
+        Err(FormatError::ColumnKeyMissing(_))
     ));
     assert!(matches!(
         open(table.keks(["a"]).unwrap(), &pin, &["c"]),
-        Err(Error::NoSuchColumn(_))
+        Err(FormatError::NoSuchColumn(_))
     ));
     assert!(open(other.all_keks().unwrap(), &pin, &["a"]).is_err());
     assert!(open(KekSet::new(), &pin, &[]).is_err());
@@ -347,11 +357,11 @@ fn footer_opens_with_the_keys_it_needs_only() {
     let rows = 2;
     assert!(matches!(
         open(all(), &footer::FooterPin { rows, ..pin.clone() }, &["a"]),
-        Err(Error::FooterRows { .. })
+        Err(FormatError::FooterRows { .. })
     ));
     let table = other.manifest().table;
     let foreign = open(all(), &footer::FooterPin { table, ..pin.clone() }, &["a"]);
-    assert!(matches!(foreign, Err(Error::ColumnForeignKey(_))));
+    assert!(matches!(foreign, Err(FormatError::ColumnForeignKey(_))));
 }
 
 #[test]
@@ -398,7 +408,7 @@ fn interrupted_before_the_manifest() {
     drop(table);
     assert!(matches!(owner.open("t"), Err(Error::Unfinished(_))));
     assert!(matches!(owner.open_path(&folder), Err(Error::Unfinished(_))));
-    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
     let record = register.by_name("t").unwrap().unwrap();
     assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
     assert_eq!(
@@ -432,7 +442,10 @@ fn folders_that_were_there_stay() {
     let blocked = register.with_file_name("register.coffer.tmp");
     fs::create_dir(&blocked).unwrap();
     for folder in ["mine", "mine/a/b", "x/y"] {
-        assert!(matches!(second("blocked", folder), Err(Error::Io { .. })), "{folder}");
+        assert!(
+            matches!(second("blocked", folder), Err(Error::Format(FormatError::Io { .. }))),
+            "{folder}"
+        );
     }
     assert!(owner.root.join("mine").exists() && !owner.root.join("mine/a").exists() && !owner.root.join("x").exists());
     fs::remove_dir(&blocked).unwrap();
@@ -448,7 +461,7 @@ fn batches_of_another_type_are_refused() {
     let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
     assert!(matches!(
         writer.file().unwrap().write(&batch),
-        Err(Error::BatchSchema(_))
+        Err(FormatError::BatchSchema(_))
     ));
     let converted = convert::to_schema(&batch, writer.schema()).unwrap();
     writer.file().unwrap().write(&converted).unwrap();

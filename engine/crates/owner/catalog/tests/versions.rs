@@ -2,13 +2,14 @@
 
 mod owner;
 
+use coffer_format::Error as FormatError;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::*;
-use coffer_table::{
-    Change, Error, FilePin, FileReader, Lease, TableWrite, Use, VerifiedManifest, WriteOptions, clean, is_absent,
-    manifest_name, verify,
+use coffer_catalog::{
+    Change, Error, FileReader, Lease, TableWrite, Use, VerifiedManifest, clean, is_absent, manifest_name, verify,
 };
+use coffer_format::{FilePin, WriteOptions};
 use owner::{Owner, columns, read};
 
 impl Owner {
@@ -206,7 +207,10 @@ fn superseded_files_stay_while_somebody_reads() {
     assert_eq!(values(&owner.open("t").unwrap()), [2]);
     assert_eq!(second.check_chain().unwrap(), 2, "manifests are kept");
     let pin = &first.manifest().files[0];
-    assert!(matches!(FileReader::open(&first, pin), Err(Error::FileMissing(_))));
+    assert!(matches!(
+        FileReader::open(&first, pin),
+        Err(Error::Format(FormatError::FileMissing(_)))
+    ));
 }
 
 const PARTITIONED: &str = "n INT, day DATE, who STRING";
@@ -353,9 +357,15 @@ fn what_the_policy_says_is_pinned() {
 fn partition_columns_that_cannot_be() {
     let owner = Owner::new("");
     let refused = |ddl, by: &[&str]| owner.create("t", ddl, by).err().unwrap();
-    assert!(matches!(refused("a INT, f DOUBLE", &["f"]), Error::PartitionType(_)));
+    assert!(matches!(
+        refused("a INT, f DOUBLE", &["f"]),
+        Error::Format(FormatError::PartitionType(_))
+    ));
     assert!(matches!(refused("a INT", &["a"]), Error::OnlyPartitions));
-    assert!(matches!(refused("a INT, b INT", &["c"]), Error::NoSuchColumn(_)));
+    assert!(matches!(
+        refused("a INT, b INT", &["c"]),
+        Error::Format(FormatError::NoSuchColumn(_))
+    ));
     assert!(matches!(
         refused("a INT, b INT", &["b", "b"]),
         Error::DuplicateColumn(_)
@@ -370,7 +380,7 @@ fn absent_dropped_and_made_again() {
     assert!(absent());
     let table = owner.number("t", 1);
     assert!(!absent());
-    let register = coffer_table::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
     let id = table.manifest().table;
     assert!(matches!(
         clean::forget_dropped(&register, id),

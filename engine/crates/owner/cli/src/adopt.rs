@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::FileKeys;
-use coffer_table::{AdoptAs, Adoption, spelling};
+use coffer_catalog::{AdoptAs, Adoption, spelling};
+use coffer_custody::FileKeys;
 use serde_json::Value;
 
 use crate::{

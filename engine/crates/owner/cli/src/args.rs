@@ -56,7 +56,7 @@ Exit codes:
 
 /// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
 #[derive(Parser)]
-#[command(name = "coffer", version = coffer_keys::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "coffer", version = coffer_protocol::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Write, stdout};
 
 use coffer_audit::{AuditError, AuditLog, EngineUse, Event, Outcome, Record, TableUse, Who, instant};
-use coffer_keys::Keyring;
-use coffer_table::VerifiedManifest;
+use coffer_catalog::VerifiedManifest;
+use coffer_custody::Keyring;
 use serde_json::{Value, json};
 
 use crate::{
@@ -216,7 +216,7 @@ impl From<AuditError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use coffer_table::Digest;
+    use coffer_format::Digest;
 
     use super::*;
 

@@ -10,7 +10,8 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use coffer_table::{Column, Error as TableError, FileReader, char_varchar, open_foreign, pme::NamedKeks};
+use coffer_catalog::{Error as TableError, FileReader, foreign::NamedKeks, open_foreign};
+use coffer_format::{Column, char_varchar};
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -46,7 +47,7 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if is_file(&args.dst) {
         let batches = files.iter().flat_map(|pin| -> Batches<'_> {
             match FileReader::open(&table, pin) {
-                Ok(reader) => Box::new(reader.map(|batch| char_varchar::read(&batch?, columns))),
+                Ok(reader) => Box::new(reader.map(|batch| Ok(char_varchar::read(&batch?, columns)?))),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }
         });
@@ -57,7 +58,7 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     let bar = output::progress(table.manifest().bytes(), "opening", true);
     let done = files.iter().enumerate().try_for_each(|(at, pin)| {
         let path = temporary.join(format!("part-{at:05}.parquet"));
-        let batches = FileReader::open(&table, pin)?.map(|batch| char_varchar::read(&batch?, columns));
+        let batches = FileReader::open(&table, pin)?.map(|batch| Ok(char_varchar::read(&batch?, columns)?));
         write_parquet(&path, &schema, columns, Box::new(batches))?;
         bar.inc(pin.size);
         Ok(())

@@ -8,11 +8,11 @@ use std::{
 };
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{Home, Keyring, Policy, Vault};
-use coffer_table::{
-    Change, ColumnOrder, LinkRecord, Manifest, NewColumns, Register, SparkType, TableWrite, TableWriter,
-    VerifiedManifest, WriteOptions, WrittenFile, open_table, policy,
+use coffer_catalog::{
+    Change, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, VerifiedManifest, open_table, policy,
 };
+use coffer_custody::{Home, Keyring, Policy, Vault};
+use coffer_format::{ColumnOrder, SparkType, WriteOptions, WrittenFile};
 use indicatif::ProgressBar;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use coffer_keys::location::local;
+use coffer_custody::location::local;
 
 use crate::{
     args::{Explain, Passed, PolicyAdvise, Sql},

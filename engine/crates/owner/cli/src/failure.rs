@@ -2,8 +2,9 @@
 
 use std::{fmt::Display, path::Path, process::ExitCode};
 
-use coffer_keys::{HomeError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
-use coffer_table::{AdoptError, Error as TableError};
+use coffer_catalog::{AdoptError, Error as TableError};
+use coffer_custody::{HomeError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
+use coffer_format::Error as FormatError;
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,12 @@ impl Display for Failure {
     }
 }
 
+impl From<FormatError> for Failure {
+    fn from(error: FormatError) -> Self {
+        TableError::from(error).into()
+    }
+}
+
 impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
         Self {
@@ -97,10 +104,10 @@ fn exit(error: &TableError) -> Exit {
         TableError::Keyring(_)
         | TableError::Master(_)
         | TableError::Key { .. }
-        | TableError::Kek(_)
+        | TableError::Format(FormatError::Kek(_))
         | TableError::FileKey(_)
-        | TableError::KekMissing(_)
-        | TableError::ColumnKeyMissing(_)
+        | TableError::Format(FormatError::KekMissing(_))
+        | TableError::Format(FormatError::ColumnKeyMissing(_))
         | TableError::ForeignTable { .. }
         | TableError::RegisterAltered(_)
         | TableError::ManifestKey => Exit::Keys,
@@ -117,7 +124,7 @@ fn exit(error: &TableError) -> Exit {
         | TableError::PolicyHasLink { .. }
         | TableError::PolicyLink { .. }
         | TableError::LinkShape { .. } => Exit::Policy,
-        TableError::Io { .. } | TableError::PublicationUnknown { .. } => Exit::Io,
+        TableError::Format(FormatError::Io { .. }) | TableError::PublicationUnknown { .. } => Exit::Io,
         TableError::NameTaken(_)
         | TableError::PathTaken { .. }
         | TableError::PathOrName { .. }
@@ -206,13 +213,13 @@ mod tests {
                 source,
             }))
         };
-        let io = TableError::Io {
+        let io = FormatError::Io {
             doing: "read",
             path: "a.parquet".into(),
             source: std::io::Error::other("gone"),
         };
-        assert_eq!(failed(io), Exit::Io);
-        assert_eq!(failed(TableError::ParquetPanic), Exit::Check);
-        assert_eq!(failed(TableError::KekMissing("k".to_owned())), Exit::Keys);
+        assert_eq!(failed(io.into()), Exit::Io);
+        assert_eq!(failed(FormatError::ParquetPanic.into()), Exit::Check);
+        assert_eq!(failed(FormatError::KekMissing("k".to_owned()).into()), Exit::Keys);
     }
 }

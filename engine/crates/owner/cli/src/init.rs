@@ -1,9 +1,13 @@
 //! `coffer init`
 
-use coffer_keys::Keyring;
-use coffer_table::policy;
+use coffer_catalog::policy;
+use coffer_custody::Keyring;
 
-use crate::{args::Init, failure::Failure, site, site::Site};
+use crate::{
+    args::Init,
+    failure::Failure,
+    site::{self, Site},
+};
 
 pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
     let home = site.home()?;
@@ -12,7 +16,7 @@ pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
         None
     } else {
         if home.keyring().exists() {
-            return Err(coffer_keys::KeyringError::Exists(home.keyring()).into());
+            return Err(coffer_custody::KeyringError::Exists(home.keyring()).into());
         }
         let passphrase = match site.given_passphrase()? {
             Some(passphrase) => passphrase,

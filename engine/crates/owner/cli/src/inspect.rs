@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_table::{Envelope, MANIFEST_FOLDER, Manifest, StoredColumn, Target, VerifiedManifest};
+use coffer_catalog::{Envelope, MANIFEST_FOLDER, Manifest, Target, VerifiedManifest};
+use coffer_format::StoredColumn;
 use serde_json::json;
 
 use crate::{
@@ -41,7 +42,7 @@ fn show_closed(folder: &Path, as_json: bool) -> Result<(), Failure> {
     let mut names = names(&manifests).unwrap_or_default();
     names.retain(|(name, _)| name.starts_with("manifest-"));
     let Some((newest, _)) = names.last() else {
-        return Err(coffer_table::Error::NotATable(folder.to_owned()).into());
+        return Err(coffer_catalog::Error::NotATable(folder.to_owned()).into());
     };
     let path = manifests.join(newest);
     let bytes = fs::read(&path).map_err(|error| Failure::io("read", &path, error))?;

@@ -19,8 +19,10 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_audit::{Event, Seldom, TableUse};
-use coffer_keys::{Home, KekId, PolicyDigest, Stamp, Vault};
-use coffer_table::{Digest, Error as TableError, Kms, Register};
+use coffer_catalog::{Error as TableError, Kms, Register};
+use coffer_custody::{Home, PolicyDigest, Stamp, Vault};
+use coffer_format::Digest;
+use coffer_sealing::KekId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -90,10 +92,10 @@ impl Followed {
         if stamps.is_some() && stamps == self.stamps {
             return Ok(());
         }
-        let opened = coffer_table::policy::open(&self.home, vault.keyring());
+        let opened = coffer_catalog::policy::open(&self.home, vault.keyring());
         let policy = opened.map_err(|error| (error.to_string(), error.hint()))?;
         if policy.digest() != self.digest {
-            vault.follow(coffer_masters::of(&policy));
+            vault.follow(coffer_kms::of(&policy));
             self.digest = policy.digest();
         }
         // What was changed a moment ago may change again, and keep its stamp.

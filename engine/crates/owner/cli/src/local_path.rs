@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
-use coffer_keys::location::local_path;
+use coffer_custody::location::local_path;
 
 /// A path of this machine, with `file:` taken off. Only [`LocalPath::typed`] makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]

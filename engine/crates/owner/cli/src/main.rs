@@ -1,7 +1,7 @@
 //! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the trusted site.
 //!
 //! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind of failure it was
-//! ([`failure::Exit`]). The work is done by coffer-table and coffer-keys; here are arguments, sources (Parquet, CSV) and
+//! ([`failure::Exit`]). The work is done by coffer-catalog and coffer-custody; here are arguments, sources (Parquet, CSV) and
 //! output.
 #![warn(missing_docs)]
 #![cfg_attr(
@@ -47,8 +47,8 @@ fn main() -> ExitCode {
         eprintln!("warning: {warning}");
     }
     // Memory is locked where it may be; a command that is over in seconds says nothing where it may not.
-    let _ = coffer_hardening::lock_memory();
-    if let Err(error) = coffer_hardening::forbid_core_dumps() {
+    let _ = coffer_process::memory::lock_memory();
+    if let Err(error) = coffer_process::memory::forbid_core_dumps() {
         eprintln!("error: core dumps cannot be turned off: {error}");
         return ExitCode::FAILURE;
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use coffer_table::VerifiedManifest;
+use coffer_catalog::VerifiedManifest;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use coffer_audit::Event;
-use coffer_keys::{Draft, Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
-use coffer_table::{Target, VerifiedManifest, open_table};
+use coffer_catalog::{Target, VerifiedManifest, open_table};
+use coffer_custody::{Draft, Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
 
 use crate::{args::Global, audit, failure::Failure};
 
@@ -61,7 +61,7 @@ impl Site {
         let path = self.home()?.keyring();
         // Say that there is none before asking for its passphrase.
         if !path.exists() {
-            return Err(coffer_keys::KeyringError::NotFound(path).into());
+            return Err(coffer_custody::KeyringError::NotFound(path).into());
         }
         Ok(Keyring::open(&path, &self.passphrase()?)?)
     }
@@ -71,8 +71,8 @@ impl Site {
         // Say what is wrong with the policy before asking for a passphrase.
         self.draft()?;
         let keyring = self.keyring()?;
-        let policy = coffer_table::policy::open(&self.home()?, &keyring)?;
-        let masters = coffer_masters::of(&policy);
+        let policy = coffer_catalog::policy::open(&self.home()?, &keyring)?;
+        let masters = coffer_kms::of(&policy);
         Ok((policy, Vault::new(keyring, masters)))
     }
 

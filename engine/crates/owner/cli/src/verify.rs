@@ -3,10 +3,12 @@
 mod engine;
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{Home, Policy, Vault};
-use coffer_table::{
-    Error, Register, TableRecord, Target, clean, clean::Cleaned, open_table, spelling, unfinished_at, verify,
+use coffer_catalog::{
+    Error, Register, TableRecord, Target,
+    clean::{self, Cleaned},
+    open_table, spelling, unfinished_at, verify,
 };
+use coffer_custody::{Home, Policy, Vault};
 use serde_json::json;
 
 use crate::{

@@ -409,7 +409,7 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
 fn reference_is_fresh() {
     let owner = Owner::new();
     let text = owner.ok(&["reference"]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference/cli.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../docs/reference/cli.md");
     if std::env::var_os("COFFER_REGENERATE").is_some() {
         fs::write(&path, &text).unwrap();
     }

@@ -6,8 +6,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use coffer_keys::{Policy, Rights, Stamp};
-use coffer_proto::{
+use coffer_custody::{Policy, Rights, Stamp};
+use coffer_protocol::{
     plan::Fragment,
     wire::{CheckRead, ReadChecked},
 };
@@ -47,9 +47,9 @@ impl Peer {
 }
 
 /// What is wrong with the policy is said as such.
-pub(crate) fn signed<T>(opened: Result<T, coffer_table::Error>) -> Result<T, ClientError> {
+pub(crate) fn signed<T>(opened: Result<T, coffer_catalog::Error>) -> Result<T, ClientError> {
     opened.map_err(|error| match error {
-        coffer_table::Error::Policy(error) => ClientError::Policy(error),
+        coffer_catalog::Error::Policy(error) => ClientError::Policy(error),
         other => other.into(),
     })
 }
@@ -93,7 +93,7 @@ impl Service {
         }
         // What was read before does not count any more, whatever comes of this.
         read.0 = None;
-        let policy = Arc::new(signed(coffer_table::policy::open(&self.home, self.vault.keyring()))?);
+        let policy = Arc::new(signed(coffer_catalog::policy::open(&self.home, self.vault.keyring()))?);
         read.0 = stamps.map(|stamps| (stamps, Arc::clone(&policy)));
         Ok(policy)
     }

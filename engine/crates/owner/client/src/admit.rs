@@ -6,11 +6,10 @@ use std::{
 };
 
 use coffer_audit::EngineUse;
-use coffer_keys::{
-    AttestedEngine, EnginePublicKey, Evidence, Policy, ReleaseSender, attest, attest_again, attest_host,
-};
-use coffer_proto::wire::{
-    AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys,
+use coffer_custody::{AttestedEngine, Policy, ReleaseSender, attest, attest_again, attest_host};
+use coffer_protocol::{
+    EnginePublicKey, Evidence,
+    wire::{AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys},
 };
 use coffer_sealing::SessionId;
 use prost::Message;

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use coffer_audit::{EngineUse, Event, Outcome, Query, TableUse, Who};
-use coffer_engine::wire::Message;
-use coffer_keys::{Kek, KekSet};
-use coffer_proto::wire::ClientMessage;
-use coffer_sealing::SessionId;
-use coffer_table::TableWrite;
+use coffer_catalog::TableWrite;
+use coffer_protocol::{framing::Message, wire::ClientMessage};
+use coffer_sealing::{Kek, KekSet, SessionId};
 use prost::Message as _;
 
 use crate::{ClientError, Service, session::Session, tables::Opened};

@@ -1,15 +1,14 @@
 //! Bounds of a range exchange, picked from all samples and sealed for the engines.
 
 use arrow::array::RecordBatch;
-use coffer_engine::task::sha256;
 use coffer_expr::CompileContext;
 use coffer_plan::{boundary_schema, sample::pick_bounds};
-use coffer_proto::{
+use coffer_protocol::{
     padded,
     plan::Schema,
     wire::{Bounds, BoundsPicked, PickBounds, SealedObject, sealed_object::Kind},
 };
-use coffer_sealing::{ObjectKind, seal_object};
+use coffer_sealing::{ObjectKind, seal_object, sha256};
 
 use crate::{
     ClientError, Service, opened,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use coffer_proto::{
+use coffer_protocol::{
     padded,
     wire::{AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject, sealed_object::Kind},
 };

@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, io, panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
-use coffer_engine::{
-    listen::{Listener, ReadHalf, WriteHalf},
-    wire::{Message, WireError, put_message, put_raw, read_message_up_to},
+use coffer_process::listen::{Listener, ReadHalf, WriteHalf};
+use coffer_protocol::{
+    framing::{Message, WireError, put_message, put_raw, read_message_up_to},
+    wire::{ClientMessage, ResultEnd},
 };
-use coffer_proto::wire::{ClientMessage, ResultEnd};
 use tokio::{io::AsyncWriteExt, task::JoinSet};
 
 use crate::{
@@ -233,7 +233,7 @@ mod tests {
         atomic::{AtomicUsize, Ordering},
     };
 
-    use coffer_engine::{address::Address, listen::connect};
+    use coffer_process::{address::Address, listen::connect};
 
     use super::*;
 

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::{Attestation, EvidenceError, MasterUri, Policy, PolicyDigest, Rights};
-use coffer_proto::wire::ClientMessage;
+use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest, Rights};
+use coffer_protocol::{EvidenceError, wire::ClientMessage};
 use coffer_sealing::SessionId;
 
 use crate::{ClientError, Service, audit::Uses};
@@ -93,7 +93,7 @@ impl Service {
                 let now = Followed::of(&policy);
                 // A table more in the policy is no reason to ask verifiers and KMS again.
                 if followed.masters != now.masters {
-                    self.vault.follow(coffer_masters::of(&policy));
+                    self.vault.follow(coffer_kms::of(&policy));
                     self.note_masters(&policy);
                 }
                 if followed.attestation != now.attestation {

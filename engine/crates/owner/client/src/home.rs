@@ -7,14 +7,15 @@ use arrow::{
     array::{ArrayRef, AsArray, RecordBatch},
     datatypes::SchemaRef,
 };
-use coffer_engine::spill::SealedSpill;
 use coffer_expr::CompileContext;
-use coffer_keys::KekSet;
-use coffer_plan::{BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, with_task_io};
-use coffer_proto::{
+use coffer_plan::{
+    BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill, with_task_io,
+};
+use coffer_protocol::{
     plan::{Fragment, Input, Node, node::Op, reveal::Opened as Opening},
     wire::{ResultKept, RunAtHome},
 };
+use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
 use datafusion_execution::{
     SendableRecordBatchStream, TaskContext,
@@ -217,7 +218,7 @@ pub(crate) fn nodes(fragment: &Fragment) -> Vec<&Node> {
     let mut all: Vec<&Node> = fragment.root.iter().collect();
     let mut next = 0;
     while let Some(node) = all.get(next) {
-        let children = coffer_engine::task::children(node);
+        let children = coffer_protocol::tree::children(node);
         all.extend(children);
         next += 1;
     }
@@ -284,7 +285,7 @@ fn stream_of(
     let rows = stream::iter(batches.into_iter().map(Ok));
     Box::pin(RecordBatchStreamAdapter::new(
         Arc::clone(schema),
-        coffer_engine::task::coalesced(Arc::clone(schema), rows),
+        coffer_plan::coalesced(Arc::clone(schema), rows),
     ))
 }
 

@@ -6,9 +6,11 @@ use std::{
 };
 
 use coffer_audit::{Event, TableUse};
-use coffer_engine::task::sha256;
+use coffer_catalog::{Codec, Error};
 use coffer_expr::scalar;
-use coffer_proto::{
+use coffer_format::Error as FormatError;
+use coffer_format::Form;
+use coffer_protocol::{
     plan::{Literal, literal::Value},
     wire::{
         EncryptLiterals, LiteralsEncrypted,
@@ -16,7 +18,7 @@ use coffer_proto::{
     },
 };
 use coffer_schemes::{SchemeError, Side};
-use coffer_table::{Codec, Error, Form};
+use coffer_sealing::sha256;
 use datafusion_common::ScalarValue;
 use prost::Message;
 
@@ -161,10 +163,10 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
     let array = scalar.to_array().map_err(ClientError::Finish)?;
     let encrypted = match codec.encrypt(at, &array) {
         Ok(encrypted) => encrypted,
-        Err(Error::Scheme {
+        Err(Error::Format(FormatError::Scheme {
             source: SchemeError::OutsideDomain { side, .. },
             ..
-        }) => {
+        })) => {
             let side = match side {
                 Side::Below => Kind::Below(true),
                 Side::Above => Kind::Above(true),

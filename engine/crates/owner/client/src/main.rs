@@ -4,8 +4,9 @@ use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::
 
 use clap::{Parser, ValueEnum};
 use coffer_client::{ClientError, KeyService, Service, connection};
-use coffer_engine::{address::Address, hardening, lifeline, listen::Listener};
-use coffer_keys::{Home, HomeError, Passphrase, PassphraseError, evidence::VERSION};
+use coffer_custody::{Home, HomeError, Passphrase, PassphraseError};
+use coffer_process::{address::Address, hardening, lifeline, listen::Listener};
+use coffer_protocol::evidence::VERSION;
 
 /// Holds the keys on the trusted site: admits engines, seals queries for them, opens results.
 #[derive(Parser)]

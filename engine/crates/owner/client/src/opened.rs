@@ -3,7 +3,7 @@
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
 use coffer_plan::codec::decode_batch;
-use coffer_proto::wire::{StreamCount, TaskResult};
+use coffer_protocol::wire::{StreamCount, TaskResult};
 use coffer_sealing::{
     ExecutionId, FrameHeader, Partition, SessionKey, StageId, StreamIdentity, StreamOpener, StreamPreamble,
     StreamTarget, stream::PREAMBLE_LEN,

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use coffer_proto::wire::CommitRecord;
+use coffer_protocol::wire::CommitRecord;
 
 use crate::{ClientError, repeatable::Repeatable, session::Session};
 

@@ -9,13 +9,12 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use coffer_engine::storage::FilesOnly;
-use coffer_plan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
-use coffer_proto::{
+use coffer_catalog::{ChunkPins, VerifiedManifest};
+use coffer_plan::{BytesSeen, FilesOnly, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
+use coffer_protocol::{
     plan::{Fragment, Scan, node::Op},
     wire::{FileSlice, RunAtHome},
 };
-use coffer_table::{ChunkPins, VerifiedManifest};
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{

@@ -11,10 +11,12 @@
 
 use std::collections::HashMap;
 
-use coffer_engine::task::children;
 use coffer_expr::is_repeatable;
 use coffer_plan::{DependsOn, depends_on};
-use coffer_proto::plan::{Expr, Fragment, Node, SortKey, node::Op, partitioning, sink};
+use coffer_protocol::{
+    plan::{Expr, Fragment, Node, SortKey, node::Op, partitioning, sink},
+    tree::children,
+};
 
 /// What a repetition keeps of a task's rows. A later one keeps less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +139,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
 
 #[cfg(test)]
 mod tests {
-    use coffer_proto::plan::{
+    use coffer_protocol::plan::{
         AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr, Partitioning, Project, Scan,
         Sink, Sort, SortKey, TypeId, Union, Values, expand::Projection, expr::Kind, join::Strategy,
     };

@@ -10,7 +10,7 @@ use arrow::{
 };
 use coffer_expr::SparkError;
 use coffer_plan::boundary_schema;
-use coffer_proto::{plan::Fragment, wire::OpenResult};
+use coffer_protocol::{plan::Fragment, wire::OpenResult};
 use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;

@@ -4,7 +4,8 @@
 //! `ope`, `ore` and `ashe` values are not even that.
 
 use arrow::array::{ArrayRef, BinaryArray};
-use coffer_table::{Codec, Error};
+use coffer_catalog::Codec;
+use coffer_format::Error as FormatError;
 
 use crate::{ClientError, tables::Opened};
 
@@ -31,7 +32,7 @@ impl Opened {
 
     /// What opens a stored column, and its position there.
     pub(crate) fn codec_of(&self, stored: &str) -> Result<(Codec, usize), ClientError> {
-        let unknown = || Error::NoSuchColumn(stored.to_owned());
+        let unknown = || FormatError::NoSuchColumn(stored.to_owned());
         let Self::Sealed(table) = self else {
             return Err(unknown().into());
         };
@@ -46,9 +47,10 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array};
-    use coffer_keys::{Home, Keyring, Passphrase, Vault};
+    use coffer_catalog::{Error, NewColumns, TableWrite};
+    use coffer_custody::{Home, Keyring, Passphrase, Vault};
+    use coffer_format::{Form, StoredColumn, WriteOptions, parse_ddl};
     use coffer_schemes::{AsheSum, FileIds};
-    use coffer_table::{Form, NewColumns, StoredColumn, TableWrite, WriteOptions, parse_ddl};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
@@ -64,7 +66,7 @@ mod tests {
         let home = Home::at(root.join("home"));
         home.create().unwrap();
         let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = coffer_table::policy::replace(&home, vault.keyring(), POLICY).unwrap();
+        let policy = coffer_catalog::policy::replace(&home, vault.keyring(), POLICY).unwrap();
         let new = NewColumns {
             columns: parse_ddl("a INT, d DECIMAL(9,2)").unwrap(),
             ..NewColumns::default()
@@ -126,7 +128,10 @@ mod tests {
         let std = stored(&table, 1, Form::Std).name();
         let elsewhere: ArrayRef = Arc::new(Int64Array::from(vec![0; picked.len()]));
         let moved = table.reveal(&std, &column(1, Form::Std), Some(&file), Some(&elsewhere));
-        assert!(matches!(moved, Err(ClientError::Table(Error::Scheme { .. }))));
+        assert!(matches!(
+            moved,
+            Err(ClientError::Table(Error::Format(FormatError::Scheme { .. })))
+        ));
         assert!(table.reveal(&std, &column(1, Form::Std), None, None).is_err());
         assert!(table.reveal("c99", &file, None, None).is_err());
     }

@@ -14,9 +14,11 @@ use std::{
 };
 
 use coffer_audit::{Event, Seldom, Who};
-use coffer_engine::wire::Message;
-use coffer_keys::{Home, Passphrase};
-use coffer_proto::wire::{ClientMessage, Hello};
+use coffer_custody::{Home, Passphrase};
+use coffer_protocol::{
+    framing::Message,
+    wire::{ClientMessage, Hello},
+};
 use parking_lot::Mutex;
 
 use crate::{ClientError, Service, access::Peer, literals::Guesses};
@@ -200,7 +202,7 @@ impl KeyService {
 #[cfg(test)]
 mod tests {
     use coffer_audit::Record;
-    use coffer_keys::Keyring;
+    use coffer_custody::Keyring;
 
     use super::*;
     use crate::service::kind_byte;
@@ -218,7 +220,7 @@ mod tests {
         home.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
         let keyring = Keyring::create(&home.keyring(), &passphrase).unwrap();
-        coffer_table::policy::replace(&home, &keyring, policy).unwrap();
+        coffer_catalog::policy::replace(&home, &keyring, policy).unwrap();
         let keys = KeyService::open(home, &passphrase).unwrap();
         (folder, Arc::new(keys))
     }
@@ -313,7 +315,7 @@ mod tests {
             ("account = 4000000001", ""),
         ] {
             let policy = POLICY.replacen("account = 4000000001", account, 1);
-            coffer_table::policy::replace(&keys.front.home, keys.front.vault.keyring(), &policy).unwrap();
+            coffer_catalog::policy::replace(&keys.front.home, keys.front.vault.keyring(), &policy).unwrap();
             assert_eq!(code(attached.service.rights()), want, "{account}");
         }
     }

@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
-use coffer_attest::Verifiers;
 use coffer_audit::{AuditLog, Who};
-use coffer_engine::{
-    task::sha256,
-    wire::{Message, PROTOCOL, put_message},
-};
-use coffer_keys::{Challenges, EvidenceError, Home, Keyring, Passphrase, TableId, Vault};
-use coffer_proto::{
+use coffer_catalog::{Lease, TableWrite};
+use coffer_custody::{Challenges, Home, Keyring, Passphrase, Vault, verifiers::Verifiers};
+use coffer_protocol::{
+    EvidenceError,
+    evidence::PROTOCOL,
+    framing::{Message, put_message},
     padded,
     plan::Fragment,
     wire::{
@@ -22,8 +21,9 @@ use coffer_proto::{
         TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
     },
 };
-use coffer_sealing::{ObjectKind, Partition, SessionId, SessionIssuer, StageId, identity, open_message, seal_object};
-use coffer_table::{Lease, TableWrite};
+use coffer_sealing::{
+    ObjectKind, Partition, SessionId, SessionIssuer, StageId, TableId, identity, open_message, seal_object, sha256,
+};
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -152,9 +152,9 @@ impl Service {
     /// Opens home, policy and keyring.
     pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let keyring = Keyring::open(&home.keyring(), passphrase)?;
-        let policy = access::signed(coffer_table::policy::open(&home, &keyring))?;
+        let policy = access::signed(coffer_catalog::policy::open(&home, &keyring))?;
         let audit = AuditLog::of(&home, &keyring);
-        let masters = coffer_masters::of(&policy);
+        let masters = coffer_kms::of(&policy);
         let mut known = Known::none()?;
         known.note("the keyring's passphrase", passphrase.expose());
         let service = Self {
@@ -364,13 +364,13 @@ impl Service {
         }
         Ok(Welcome {
             owner_key: self.vault.keyring().owner_public().as_bytes().to_vec().into(),
-            engine_version: coffer_keys::evidence::VERSION.to_owned(),
+            engine_version: coffer_protocol::evidence::VERSION.to_owned(),
             evidence_kinds: policy.accepted_evidence().iter().map(ToString::to_string).collect(),
             renew_evidence_after_seconds: policy.attestation().renew_evidence_after_seconds.get(),
         })
     }
 
-    fn new_session(&self, query: &str) -> Result<coffer_proto::wire::Session, ClientError> {
+    fn new_session(&self, query: &str) -> Result<coffer_protocol::wire::Session, ClientError> {
         let id = self.inner.lock().number_session()?;
         let made = self
             .query(id, query)
@@ -383,7 +383,7 @@ impl Service {
                 return Err(error);
             }
         };
-        Ok(coffer_proto::wire::Session {
+        Ok(coffer_protocol::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })
     }

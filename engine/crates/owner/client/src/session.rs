@@ -7,10 +7,9 @@ use std::{
 };
 
 use coffer_audit::Query;
-use coffer_keys::{KekSet, ReleasePayload};
-use coffer_proto::plan::Schema;
-use coffer_sealing::{AttemptId, SessionId, SessionKey};
-use coffer_table::ChunkPins;
+use coffer_catalog::ChunkPins;
+use coffer_protocol::{ReleasePayload, plan::Schema};
+use coffer_sealing::{AttemptId, KekSet, SessionId, SessionKey};
 
 use crate::{ClientError, audit::Uses, home::Rows, origins::Origins, repeatable::Repeatable};
 

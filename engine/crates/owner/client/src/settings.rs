@@ -11,8 +11,8 @@
 use std::collections::HashSet;
 
 use aws_lc_rs::hmac;
-use coffer_keys::Policy;
-use coffer_proto::wire::{CheckSettings, Setting, SettingsChecked};
+use coffer_custody::Policy;
+use coffer_protocol::wire::{CheckSettings, Setting, SettingsChecked};
 use coffer_sealing::Secret;
 use zeroize::Zeroizing;
 
@@ -244,7 +244,7 @@ impl Service {
     /// Remembers the secrets of the masters that a policy names; those that cannot be had now cannot be used either.
     pub(crate) fn note_masters(&self, policy: &Policy) {
         let mut known = self.known.lock();
-        for (what, secret) in coffer_masters::secrets(policy) {
+        for (what, secret) in coffer_kms::secrets(policy) {
             known.note(what, secret.as_bytes());
         }
     }

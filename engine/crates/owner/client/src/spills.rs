@@ -3,7 +3,7 @@
 
 use std::{io, mem, sync::Arc};
 
-use coffer_engine::spill::SpillFolder;
+use coffer_plan::spill::SpillFolder;
 use parking_lot::Mutex;
 
 /// The folder, shared by all applications.

@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use coffer_engine::task::{children, sha256, with_execution};
+use coffer_catalog::{ChunkPins, TableWrite};
 use coffer_expr::CompileContext;
-use coffer_keys::{KekId, KekSet};
 use coffer_plan::{BuildContext, build, partitioner::MAX_TARGETS};
-use coffer_proto::{
+use coffer_protocol::{
     padded, padded_bytes,
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
+    tree::children,
     wire::{
         FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
         WriteTask,
     },
 };
-use coffer_sealing::{ExecutionId, Partition, StageId, identity, seal_message};
-use coffer_table::{ChunkPins, TableWrite};
+use coffer_sealing::{ExecutionId, KekId, KekSet, Partition, StageId, identity, seal_message, sha256, with_execution};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::Literal;
 use prost::Message;
@@ -200,7 +199,7 @@ impl Service {
             self.may_read(&table, columns.iter().copied())?;
             let used = columns.iter().map(ToString::to_string).collect();
             let keks = table.keks(columns)?;
-            let ids = keks.iter().map(coffer_keys::Kek::id).collect();
+            let ids = keks.iter().map(coffer_sealing::Kek::id).collect();
             let side = asked.side;
             let read = scan.schema.iter().flat_map(|schema| &schema.fields);
             let source = Source {

@@ -6,8 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use coffer_keys::{KekSet, Policy, TableId, location::local};
-use coffer_proto::{
+use coffer_catalog::{
+    ChunkPins, Error as TableError, Lease, Manifest, PlainFile, PlainTable, Register, Target, Use, VerifiedManifest,
+    is_absent, is_unknown, open_table,
+};
+use coffer_custody::{Policy, location::local};
+use coffer_format::Error as FormatError;
+use coffer_format::{AdoptedKey, Column, Digest, FilePin, RowGroupPin, SparkType};
+use coffer_protocol::{
     plan::{DataType, Field, Schema, TypeId},
     wire::{
         FileSlice, OpenTable, StoredColumn, TableInfo,
@@ -15,10 +21,7 @@ use coffer_proto::{
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
-use coffer_table::{
-    AdoptedKey, ChunkPins, Column, Digest, Error as TableError, FilePin, Lease, Manifest, PlainFile, PlainTable,
-    Register, RowGroupPin, SparkType, Target, Use, VerifiedManifest, is_absent, is_unknown, open_table,
-};
+use coffer_sealing::{KekSet, TableId};
 
 use crate::{ClientError, Service};
 
@@ -251,7 +254,7 @@ impl Service {
     fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
         let of_path = matches!(
             error,
-            TableError::Io { .. }
+            TableError::Format(FormatError::Io { .. })
                 | TableError::NotATable(_)
                 | TableError::ForeignTable { .. }
                 | TableError::PathNotRecorded { .. }
@@ -316,7 +319,7 @@ impl Service {
                 (Ok(path), _) => path,
                 (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
                 (Err(source), None) => {
-                    return Err(TableError::Io {
+                    return Err(FormatError::Io {
                         doing: "read",
                         path: file.into(),
                         source,
@@ -398,7 +401,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
 
 fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
     let bytes = manifest.file_column_bytes();
-    let describe = |(stored, bytes): (&coffer_table::StoredColumn, u64)| {
+    let describe = |(stored, bytes): (&coffer_format::StoredColumn, u64)| {
         let column = manifest.columns.iter().position(|column| column.id == stored.column);
         Ok(StoredColumn {
             name: stored.name(),

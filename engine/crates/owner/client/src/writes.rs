@@ -11,18 +11,20 @@ use std::{
 };
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{KekId, Policy, TableId, location::local};
-use coffer_proto::{
+use coffer_catalog::{
+    Change, Error as TableError, NewColumns, Register, TableRecord, TableWrite, Target, VerifiedManifest, clean,
+    open_table, policy, spelling,
+};
+use coffer_custody::{Policy, location::local};
+use coffer_format::{Digest, FilePin, RowGroupPin};
+use coffer_protocol::{
     plan::Schema,
     wire::{
         AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, TableDropped, WriteAborted,
         WriteBegun, WriteColumn, WritePublished, WriteTask, WrittenFile, begin_write::Mode,
     },
 };
-use coffer_table::{
-    Change, Digest, Error as TableError, FilePin, NewColumns, Register, RowGroupPin, TableRecord, TableWrite, Target,
-    VerifiedManifest, clean, open_table, policy, spelling,
-};
+use coffer_sealing::{KekId, TableId};
 
 use crate::{
     ClientError, Service,
@@ -72,7 +74,7 @@ impl Service {
                 let columns = &parent.manifest().columns;
                 self.may_write(parent.name(), columns.iter().map(|column| column.name.as_str()))?;
                 let only = || {
-                    let pair = |only: &coffer_proto::wire::begin_write::Only| {
+                    let pair = |only: &coffer_protocol::wire::begin_write::Only| {
                         let value = only.value.clone().unwrap_or_default().value;
                         (only.column.clone(), value)
                     };
@@ -366,7 +368,7 @@ pub(crate) fn partition_columns(write: &TableWrite) -> Vec<u32> {
 
 /// The ids of the KEKs that the write's engines need.
 pub(crate) fn kek_ids(write: &TableWrite) -> Vec<KekId> {
-    write.keks().iter().map(coffer_keys::Kek::id).collect()
+    write.keks().iter().map(coffer_sealing::Kek::id).collect()
 }
 
 fn folder(request: &BeginWrite) -> Result<PathBuf, ClientError> {

@@ -5,8 +5,8 @@ mod harness;
 use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_keys::Keyring;
-use coffer_proto::{
+use coffer_custody::Keyring;
+use coffer_protocol::{
     plan::{Field, Schema},
     wire::{
         BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
@@ -125,7 +125,7 @@ impl Tables {
         self.scan(self.people.handle, fields.collect(), &[]).await
     }
 
-    async fn encrypt(&mut self, stored: &StoredColumn, literal: coffer_proto::plan::Literal) -> Result<(), Problem> {
+    async fn encrypt(&mut self, stored: &StoredColumn, literal: coffer_protocol::plan::Literal) -> Result<(), Problem> {
         let request = EncryptLiterals {
             handle: self.people.handle,
             stored: stored.name.clone(),

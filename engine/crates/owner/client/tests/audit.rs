@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, Int64Array};
 use coffer_audit::{AuditLog, Outcome, Record};
-use coffer_keys::Keyring;
-use coffer_proto::{
+use coffer_custody::Keyring;
+use coffer_protocol::{
     plan::{Field, Schema},
     wire::{ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo},
 };
@@ -161,15 +161,15 @@ async fn refusals_are_recorded() {
     let unknown: Result<TableInfo, Problem> = asked.client.ask(ClientMessage::OpenTable, &open).await;
     assert!(unknown.is_err());
     // Evidence for a challenge that was never drawn.
-    let evidence = coffer_proto::wire::AdmitEngine {
-        evidence: prost::Message::encode_to_vec(&coffer_proto::wire::EngineEvidence {
+    let evidence = coffer_protocol::wire::AdmitEngine {
+        evidence: prost::Message::encode_to_vec(&coffer_protocol::wire::EngineEvidence {
             engine_key: vec![1; 32].into(),
             ..Default::default()
         })
         .into(),
         challenge: vec![2; 32].into(),
     };
-    let refused: Result<coffer_proto::wire::Admitted, Problem> =
+    let refused: Result<coffer_protocol::wire::Admitted, Problem> =
         asked.client.ask(ClientMessage::AdmitEngine, &evidence).await;
     assert!(refused.is_err());
     let records = asked.records();
@@ -207,11 +207,11 @@ async fn nothing_leaves_when_the_log_cannot_be_written() {
     assert_eq!(problem.code, "audit", "{}", problem.message);
     assert!(problem.hint.contains("nothing was released"));
     // The same for the keys that an engine asks for by itself.
-    let keys = coffer_proto::wire::ReleaseKeys {
+    let keys = coffer_protocol::wire::ReleaseKeys {
         session: query.session.clone(),
         engine_id: asked.engine.id.clone(),
     };
-    let keys: Result<coffer_proto::wire::KeysReleased, Problem> =
+    let keys: Result<coffer_protocol::wire::KeysReleased, Problem> =
         asked.client.ask(ClientMessage::ReleaseKeys, &keys).await;
     assert_eq!(keys.unwrap_err().code, "audit");
     // It goes on as soon as the log does.

@@ -4,7 +4,7 @@ mod harness;
 
 use std::time::Duration;
 
-use coffer_proto::wire::{
+use coffer_protocol::wire::{
     Challenge, CheckSettings, ClientMessage, EndSession, KeysReleased, NewChallenge, NewSession, OpenTable, Problem,
     ReleaseKeys, Session, SessionEnded, Setting, SettingsChecked, TableInfo,
 };
@@ -194,14 +194,14 @@ async fn records_name_the_policy_that_they_were_made_under() {
         let query = Query::begin(&mut client).await;
         let _ = release(&mut client, &query, &engine).await;
     }
-    let keyring = coffer_keys::Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
+    let keyring = coffer_custody::Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
     let log = coffer_audit::AuditLog::of(&site.home, &keyring);
     let digests: Vec<String> = log
         .records()
         .unwrap()
         .map(|record| record.unwrap().event.policy.unwrap())
         .collect();
-    let now = coffer_table::policy::open(&site.home, &keyring)
+    let now = coffer_catalog::policy::open(&site.home, &keyring)
         .unwrap()
         .digest()
         .to_string();

@@ -10,7 +10,7 @@ use arrow::{
     datatypes::{DataType, Field, Schema as ArrowSchema},
 };
 use bytes::Bytes;
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Expr, Fragment, NamedExpr, Node, Project, Schema, SubqueryValue, expr, node::Op},
     wire::{
         BeginWrite, ClientMessage, OpenTable, Problem, SealStage, SealValue, TableInfo, TableScan, ValueSealed,
@@ -38,7 +38,7 @@ fn only(name: &str) -> Schema {
     schema
 }
 
-fn row(k: i64, s: &str) -> Vec<coffer_proto::plan::Literal> {
+fn row(k: i64, s: &str) -> Vec<coffer_protocol::plan::Literal> {
     vec![ir::int(k), ir::text(s)]
 }
 

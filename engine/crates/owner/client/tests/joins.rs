@@ -9,7 +9,7 @@ use arrow::{
     array::{Array, AsArray, RecordBatch},
     datatypes::Int64Type,
 };
-use coffer_proto::{
+use coffer_protocol::{
     plan::{JoinType, Literal, Schema},
     wire::{
         Need, Problem, Product, SealStage, StageInput, TaskMessage, TaskSpec,
@@ -142,7 +142,7 @@ impl Ready {
         feed(&self.right_outputs, 1)[0].clone()
     }
 
-    fn start(&self, partition: usize) -> coffer_proto::wire::Start {
+    fn start(&self, partition: usize) -> coffer_protocol::wire::Start {
         self.query.start(&self.top, partition, &self.engine)
     }
 }

@@ -5,8 +5,8 @@ mod harness;
 use std::{os::unix::fs::MetadataExt, sync::Arc};
 
 use coffer_client::{KeyService, connection};
-use coffer_engine::{address::Address, listen::Listener};
-use coffer_keys::{Home, Keyring};
+use coffer_custody::{Home, Keyring};
+use coffer_process::{address::Address, listen::Listener};
 use harness::Site;
 
 /// A site whose policy has one user, of this account number.
@@ -16,7 +16,7 @@ async fn serving(account: u32) -> Site {
     home.create().unwrap();
     let keyring = Keyring::create(&home.keyring(), &harness::passphrase()).unwrap();
     let policy = format!("{}[users.ann]\naccount = {account}\n", harness::POLICY);
-    coffer_table::policy::replace(&home, &keyring, &policy).unwrap();
+    coffer_catalog::policy::replace(&home, &keyring, &policy).unwrap();
     let keys = KeyService::open(home.clone(), &harness::passphrase()).unwrap();
     let listener = Listener::bind(&Address::Unix(folder.path().join("keys"))).unwrap();
     let address = listener.address().clone();

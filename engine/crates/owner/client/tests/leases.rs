@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_proto::{
+use coffer_protocol::{
     plan::Schema,
     wire::{
         ClientMessage, EndSession, Failed, KeysReleased, NeedKeys, NewSession, Problem, Release, ReleaseKeys, Session,

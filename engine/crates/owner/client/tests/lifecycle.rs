@@ -4,7 +4,7 @@ mod harness;
 
 use std::{collections::HashMap, time::Duration};
 
-use coffer_proto::{
+use coffer_protocol::{
     plan::{AggMode, Node, Schema},
     wire::{
         AdmitEngine, Admitted, Attest, Challenge, ClientMessage, EngineEvidence, NewChallenge, NewSession, Release,
@@ -115,7 +115,7 @@ async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
         match other.receive().await {
             Some((TaskMessage::Need, _)) => {}
             Some((TaskMessage::Failed, payload)) => {
-                let failed = coffer_proto::wire::Failed::decode(payload).unwrap();
+                let failed = coffer_protocol::wire::Failed::decode(payload).unwrap();
                 assert_eq!(failed.code, "protocol");
                 assert!(failed.sealed_error.is_empty());
             }
@@ -334,7 +334,7 @@ async fn other_versions_and_strangers_are_told_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_run_is_refused_when_it_is_sealed() {
-    use coffer_proto::plan::{Call, Expr, Filter, expr, node::Op};
+    use coffer_protocol::plan::{Call, Expr, Filter, expr, node::Op};
     let (_site, mut client, _engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let call = Expr {
@@ -406,9 +406,9 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
                 task.answer_input(0, (!now.is_empty()).then_some(now)).await;
             }
             (TaskMessage::Out, _) => {}
-            (TaskMessage::Done, done) => break coffer_proto::wire::Done::decode(done).unwrap(),
+            (TaskMessage::Done, done) => break coffer_protocol::wire::Done::decode(done).unwrap(),
             (TaskMessage::Failed, failed) => {
-                let failed = coffer_proto::wire::Failed::decode(failed).unwrap();
+                let failed = coffer_protocol::wire::Failed::decode(failed).unwrap();
                 let detail = query.opened(&mut client, &start, failed).await;
                 panic!("the task failed: {detail:?}");
             }

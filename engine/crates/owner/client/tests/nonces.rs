@@ -11,14 +11,15 @@ mod harness;
 
 use std::collections::{HashMap, HashSet};
 
-use coffer_keys::{Challenge, EngineKey, OwnerPublicKey, ReleaseReceiver, SealedRelease, Simulated};
-use coffer_proto::{
+use coffer_protocol::{
+    Challenge, OwnerPublicKey, SealedRelease,
     plan::{AggMode, DataType, Schema, TypeId},
     wire::{
         AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, EngineEvidence, KeysReleased,
         NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec, task_spec::Rectangle,
     },
 };
+use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use coffer_sealing::{
     ExecutionId, FrameHeader, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener, StreamPreamble,
     StreamTarget, stream::PREAMBLE_LEN,

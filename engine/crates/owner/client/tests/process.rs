@@ -8,9 +8,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use coffer_engine::address::Address;
-use coffer_keys::{Home, Keyring, Passphrase};
-use coffer_proto::wire::{ClientMessage, RunAtHome};
+use coffer_custody::{Home, Keyring, Passphrase};
+use coffer_process::address::Address;
+use coffer_protocol::wire::{ClientMessage, RunAtHome};
 use harness::{Site, ir, query::Query};
 
 /// The harness's.
@@ -37,7 +37,7 @@ fn make_home(folder: &Path, passphrase: &str) {
     let home = Home::at(folder);
     home.create().unwrap();
     let keyring = Keyring::create(&home.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
-    coffer_table::policy::replace(&home, &keyring, "").unwrap();
+    coffer_catalog::policy::replace(&home, &keyring, "").unwrap();
 }
 
 fn refusal(home: &Path, passphrase: Option<&str>) -> String {

@@ -8,7 +8,7 @@ use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray},
     datatypes::Int64Type,
 };
-use coffer_proto::{
+use coffer_protocol::{
     plan::AggMode,
     wire::{
         BoundsPicked, ClientMessage, EndSession, MetricsOpened, OpenMetrics, OpenTable, PickBounds, SessionEnded,
@@ -22,12 +22,12 @@ use harness::{
 
 const MEMORY: usize = 256 << 20;
 
-fn pairs() -> coffer_proto::plan::Schema {
+fn pairs() -> coffer_protocol::plan::Schema {
     ir::schema(&[("k", ir::long()), ("v", ir::long())])
 }
 
 /// Rows (k, v) with k = i mod 7, v = i.
-fn rows(count: i64) -> Vec<Vec<coffer_proto::plan::Literal>> {
+fn rows(count: i64) -> Vec<Vec<coffer_protocol::plan::Literal>> {
     (0..count).map(|i| vec![ir::int(i % 7), ir::int(i)]).collect()
 }
 
@@ -228,9 +228,9 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
     assert_eq!(keys, (0..count).collect::<Vec<_>>());
 }
 
-fn double() -> coffer_proto::plan::DataType {
-    coffer_proto::plan::DataType {
-        id: coffer_proto::plan::TypeId::Double.into(),
+fn double() -> coffer_protocol::plan::DataType {
+    coffer_protocol::plan::DataType {
+        id: coffer_protocol::plan::TypeId::Double.into(),
         precision: 0,
         scale: 0,
     }
@@ -399,7 +399,7 @@ async fn an_ended_session_is_dropped_by_engines_and_never_opens_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subquery_values_are_set_once_and_pinned() {
-    use coffer_proto::{
+    use coffer_protocol::{
         plan::{Expr, NamedExpr, Node, Project, SubqueryValue, expr, node::Op},
         wire::{SealValue, ValueSealed},
     };

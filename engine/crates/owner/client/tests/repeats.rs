@@ -5,7 +5,7 @@ mod harness;
 use std::collections::HashMap;
 
 use arrow::{array::AsArray, datatypes::Int64Type};
-use coffer_proto::{
+use coffer_protocol::{
     plan::{
         AggMode, DataType, Expr, Filter, Fragment, Literal, Node, Schema, SubqueryValue, TypeId, Union, expr, literal,
         node::Op,
@@ -79,7 +79,7 @@ async fn ready(made: Node) -> Ready {
     }
 }
 
-fn last_stage() -> coffer_proto::wire::SealStage {
+fn last_stage() -> coffer_protocol::wire::SealStage {
     let fragment = ir::to_result(ir::input(pairs()), pairs());
     reduce_stage(3, &fragment, 2, 2, 2)
 }
@@ -304,7 +304,7 @@ async fn groups_by_an_average_of_doubles_are_counted_once() {
 }
 
 /// `k = ` the value of subquery 7, over what stage 2 made.
-fn at_the_value() -> coffer_proto::wire::SealStage {
+fn at_the_value() -> coffer_protocol::wire::SealStage {
     let value = Expr {
         kind: Some(expr::Kind::Subquery(SubqueryValue {
             id: 7,

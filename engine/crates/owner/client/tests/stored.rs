@@ -6,8 +6,9 @@ mod harness;
 use std::{path::PathBuf, sync::Arc};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use coffer_keys::{Keyring, Vault};
-use coffer_proto::{
+use coffer_catalog::Register;
+use coffer_custody::{Keyring, Vault};
+use coffer_protocol::{
     plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
         BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome, StoredColumn,
@@ -17,7 +18,6 @@ use coffer_proto::{
         run_at_home::HomeInput,
     },
 };
-use coffer_table::Register;
 use harness::{
     Client, Engine, Site, ir,
     query::{Query, row_groups, scan_stage},

@@ -4,7 +4,7 @@ mod harness;
 
 use std::collections::HashMap;
 
-use coffer_proto::{
+use coffer_protocol::{
     plan::{AggMode, Schema},
     wire::{ErrorDetail, Problem},
 };
@@ -385,7 +385,7 @@ async fn results_are_taken_whole_and_once() {
 }
 
 /// The result stage once more, as an execution of its own.
-async fn rerun(ready: &mut Ready, turn: u64) -> (coffer_proto::wire::OpenResult, Vec<Output>) {
+async fn rerun(ready: &mut Ready, turn: u64) -> (coffer_protocol::wire::OpenResult, Vec<Output>) {
     let query = Query {
         session: ready.query.session.clone(),
         execution: ready.query.execution + turn,
@@ -407,7 +407,7 @@ async fn commit_records_are_each_tasks_own() {
     let (one, two) = (ready.outputs[0].clone(), ready.outputs[1].clone());
     let refused = |result: Result<_, Problem>| {
         result
-            .map(|_: coffer_proto::wire::CommitsAccepted| ())
+            .map(|_: coffer_protocol::wire::CommitsAccepted| ())
             .unwrap_err()
             .code
     };

@@ -4,8 +4,9 @@ mod harness;
 
 use std::{fs, path::PathBuf};
 
-use coffer_keys::{Draft, Keyring, Vault};
-use coffer_proto::{
+use coffer_catalog::{FileReader, Target, open_table, policy, verify};
+use coffer_custody::{Draft, Keyring, Vault};
+use coffer_protocol::{
     plan::{Fragment, Schema},
     wire::{
         AbortWrite, BeginWrite, CheckPlain, ClientMessage, DropTable, OpenTable, PartitionValue, PlainChecked, Problem,
@@ -13,7 +14,6 @@ use coffer_proto::{
         begin_write::{Mode, Only},
     },
 };
-use coffer_table::{FileReader, Target, open_table, policy, verify};
 use harness::{
     Client, Engine, Output, Site, ir,
     query::{Query, Stage},
@@ -560,7 +560,11 @@ async fn two_client_engines_and_a_manifest_that_comes_back() {
     let next = w.folder().join("_coffer/manifest-0000000002");
     fs::write(&next, b"planted").unwrap();
     let info = w.opened().await;
-    assert_eq!(info.err().unwrap().code, "version_unknown", "a manifest that nobody knows");
+    assert_eq!(
+        info.err().unwrap().code,
+        "version_unknown",
+        "a manifest that nobody knows"
+    );
     fs::remove_file(&next).unwrap();
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();

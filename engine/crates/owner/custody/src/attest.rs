@@ -5,11 +5,14 @@
 mod challenges;
 mod checks;
 
-use super::{
-    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data,
-    simulated,
+use coffer_protocol::{
+    OwnerPublicKey,
+    evidence::{
+        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data, simulated,
+    },
 };
-use crate::{Attestation, OwnerPublicKey, Policy};
+
+use crate::{Attestation, Policy};
 
 pub use challenges::Challenges;
 pub use checks::{Check, Checks};
@@ -122,7 +125,7 @@ pub fn attest_host(
     })
 }
 
-/// Checks evidence against the policy. `challenge` is one that this process handed out ([`super::Challenges::take`]),
+/// Checks evidence against the policy. `challenge` is one that this process handed out ([`crate::Challenges::take`]),
 /// `application` the one that it serves, and `tees` verifies every kind but simulated evidence.
 pub fn attest(
     policy: &Policy,

@@ -18,13 +18,14 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use coffer_sealing::{DerivationKey, Secret, fill_random, open_blob, seal_blob};
+use coffer_sealing::{
+    DerivationKey, Secret,
+    fields::{Malformed, Reader, Writer},
+    fill_random, open_blob, seal_blob,
+};
 use zeroize::Zeroizing;
 
-use crate::{
-    KeyContext, MasterError, Vault, WrappedKey,
-    codec::{Malformed, Reader, Writer},
-};
+use crate::{KeyContext, MasterError, Vault, WrappedKey};
 
 const MAGIC: &[u8; 4] = b"CFPK";
 const LABEL: &str = "parquet key";

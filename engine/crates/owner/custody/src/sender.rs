@@ -4,7 +4,8 @@ use coffer_sealing::seal_blob;
 use hpke::{Deserializable, OpModeS, Serializable, aead::AeadCtxS};
 
 use coffer_protocol::release::{
-    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info, release_root,
+    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info,
+    release_root,
 };
 
 use crate::{AttestedEngine, OwnerKey};

@@ -1,8 +1,6 @@
 //! A table's key and what is derived from it. The table key and the manifest key never leave the trusted site.
 
-use coffer_sealing::{
-    ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob,
-};
+use coffer_sealing::{ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob};
 
 /// A table's key. In the register it lies wrapped by a master ([`crate::Keyring::wrap`]).
 #[derive(Clone)]
@@ -122,7 +120,8 @@ mod tests {
             other.kek(ColumnId(0)),
             other.footer_kek(),
         ];
-        let distinct: std::collections::HashSet<[u8; 32]> = keks.into_iter().map(|kek| *kek.unwrap().expose()).collect();
+        let distinct: std::collections::HashSet<[u8; 32]> =
+            keks.into_iter().map(|kek| *kek.unwrap().expose()).collect();
         assert_eq!(distinct.len(), 5);
         assert_ne!(key.key_check().unwrap(), other.key_check().unwrap());
     }

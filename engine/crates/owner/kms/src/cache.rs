@@ -11,7 +11,7 @@ use std::{
 };
 
 use aws_lc_rs::digest;
-use coffer_keys::{KeyContext, MasterError, MasterKeys, MasterState};
+use coffer_custody::{KeyContext, MasterError, MasterKeys, MasterState};
 use coffer_sealing::Secret;
 
 /// Keys that are kept at most.
@@ -138,7 +138,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use coffer_keys::TableId;
+    use coffer_sealing::TableId;
 
     use super::*;
 

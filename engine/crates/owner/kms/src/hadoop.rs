@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use base64::Engine;
-use coffer_keys::{
+use coffer_custody::{
     KeyContext, MasterError, MasterState,
     master::{DataKey, DataKeys, HadoopKmsUri, OutsideUri, WrappedDataKey},
 };

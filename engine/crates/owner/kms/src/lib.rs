@@ -24,12 +24,11 @@ mod pkcs11;
 mod retry;
 mod secret_text;
 
-use coffer_keys::{
+use cache::Cached;
+use coffer_custody::{
     MasterError, MasterKeys, MasterUri, Masters, Policy,
     master::{DataKeys, Envelope, Limits, OutsideUri},
 };
-
-use cache::Cached;
 use zeroize::Zeroizing;
 
 /// The masters of a policy. Nobody is asked yet.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
-use coffer_keys::{
+use coffer_custody::{
     KeyContext, MasterError, MasterState,
     master::{DataKey, DataKeys, OutsideUri, Pkcs11Uri, WrapMechanism, WrappedDataKey},
 };
@@ -25,10 +25,10 @@ use cryptoki::{
     object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle},
     session::Session,
 };
+use session::Slot;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::garbage;
-use session::Slot;
 pub(crate) use session::pin;
 
 /// Bytes of the nonce of AES-GCM; it lies before the ciphertext.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_keys::MasterError;
+use coffer_custody::MasterError;
 
 use crate::http::{Answer, Trouble};
 

@@ -9,8 +9,7 @@ use arrow::{
         Int64Type,
     },
 };
-
-use coffer_proto::plan::FloatText;
+use coffer_protocol::plan::FloatText;
 
 use super::{CastInfo, overflow};
 use crate::{

@@ -9,7 +9,7 @@ use arrow::{
         Int32Type, Int64Type, TimestampMicrosecondType,
     },
 };
-use coffer_proto::plan::FloatText;
+use coffer_protocol::plan::FloatText;
 use datafusion_common::Result;
 
 use super::{CastInfo, invalid_input};

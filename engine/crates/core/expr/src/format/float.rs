@@ -1,6 +1,6 @@
 //! Floats as text. Which digits Java writes depends on its version: [`FloatText`] says which, the notation is the same.
 
-use coffer_proto::plan::FloatText;
+use coffer_protocol::plan::FloatText;
 
 use super::{Digits, jdk18};
 

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{DataType, Decimal128Type, Float64Type, Int64Type},
 };
 use coffer_expr::average;
-use coffer_proto::plan::EvalMode;
+use coffer_protocol::plan::EvalMode;
 use datafusion_common::Result;
 use datafusion_expr::EmitTo;
 

@@ -6,7 +6,7 @@ use arrow::{
     array::{ArrayRef, BooleanArray, StructArray},
     datatypes::{DataType, Field, FieldRef, Fields},
 };
-use coffer_proto::plan::EvalMode;
+use coffer_protocol::plan::EvalMode;
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,

@@ -26,7 +26,7 @@ pub use ashe::ashe_counts;
 
 use arrow::datatypes::DataType;
 use coffer_expr::types;
-use coffer_proto::plan::{AggCall, AggMode, Aggregate, EvalMode};
+use coffer_protocol::plan::{AggCall, AggMode, Aggregate, EvalMode};
 use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::{
     aggregate::{AggregateExprBuilder, AggregateFunctionExpr},

@@ -11,7 +11,7 @@ use arrow::{
     },
     datatypes::{DataType, Decimal128Type, Float64Type, Int64Type},
 };
-use coffer_proto::plan::EvalMode;
+use coffer_protocol::plan::EvalMode;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_expr::EmitTo;
 

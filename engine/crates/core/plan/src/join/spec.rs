@@ -1,6 +1,9 @@
 //! What a join is, checked: no operator is made of a join that it would not run as Spark does.
 
-use coffer_proto::plan::{self as proto, Expr, Join, join};
+use coffer_protocol::{
+    plan as proto,
+    plan::{Expr, Join, join},
+};
 use datafusion_common::JoinType;
 
 use crate::Unsupported;

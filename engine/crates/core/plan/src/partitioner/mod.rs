@@ -11,16 +11,16 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use coffer_expr::CompileContext;
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Expr, Partitioning, partitioning::Kind},
     wire::Bounds,
 };
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-
-use crate::{Unsupported, build::Expressions};
 use hash::KeyedHash;
 use range::Ranges;
+
+use crate::{Unsupported, build::Expressions};
 
 /// The most targets that an exchange may have. Each task keeps something for each of its targets, and writes a stream for it;
 /// Spark's map statuses would fill a driver long before.

@@ -7,7 +7,7 @@ use arrow::{
     datatypes::SchemaRef,
     row::{RowConverter, Rows, SortField},
 };
-use coffer_proto::{
+use coffer_protocol::{
     plan::{SortKey, Values},
     wire::Bounds,
 };

@@ -3,12 +3,12 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{Schema, SchemaRef};
-use coffer_keys::TableId;
-use coffer_proto::wire::{
+use coffer_format::{Adopted, AdoptedKey, Digest, FooterPin, PlainPin, plain};
+use coffer_protocol::wire::{
     FileSlice,
     file_slice::{AdoptedFile, DataKey},
 };
-use coffer_table::{Adopted, AdoptedKey, Digest, FooterPin, PlainPin, plain};
+use coffer_sealing::TableId;
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;

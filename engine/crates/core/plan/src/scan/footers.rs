@@ -4,8 +4,8 @@ use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 use arrow::datatypes::Schema;
 use bytes::Bytes;
-use coffer_keys::KekSet;
-use coffer_table::{FooterPin, OpenedFooter, PlainPin, footer, plain};
+use coffer_format::{FooterPin, OpenedFooter, PlainPin, footer, plain};
+use coffer_sealing::KekSet;
 use datafusion_common::Result;
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;

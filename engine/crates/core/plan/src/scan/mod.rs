@@ -1,7 +1,7 @@
 //! Scan: a sealed table's columns, read and opened inside the engine.
 //!
 //! Which files, which row groups and what their footers must be comes from the task's sealed descriptor; storage is
-//! believed nothing. A footer is parsed only after length and digest matched (`coffer_table::footer`); DataFusion's
+//! believed nothing. A footer is parsed only after length and digest matched (`coffer_format::footer`); DataFusion's
 //! Parquet source then gets the opened metadata and reads pages by it, pruning row groups and pages by the pushed
 //! conjuncts and decoding the other columns late.
 
@@ -33,6 +33,7 @@ use datafusion_physical_plan::{
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
+use files::external;
 use futures::{StreamExt, TryStreamExt, stream};
 use thiserror::Error;
 
@@ -41,7 +42,6 @@ use crate::{
     operator::operator_basics,
     schema::{empty, timed, with_schema},
 };
-use files::external;
 pub use footers::FooterCache;
 use reader::SealedReaders;
 pub use storage::FilesOnly;
@@ -156,7 +156,7 @@ async fn open(
 /// pushed into the reader cannot fail, so nothing else comes in these kinds.
 fn of_file(error: DataFusionError) -> DataFusionError {
     if is_changed(&error) {
-        return external(coffer_table::Error::PlainChanged);
+        return external(coffer_format::Error::PlainChanged);
     }
     match error.find_root() {
         DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => external(Unread(error.strip_backtrace())),
@@ -168,7 +168,7 @@ fn of_file(error: DataFusionError) -> DataFusionError {
 fn is_changed(error: &DataFusionError) -> bool {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = at {
-        if let Some(coffer_table::Error::PlainChanged) = error.downcast_ref() {
+        if let Some(coffer_format::Error::PlainChanged) = error.downcast_ref() {
             return true;
         }
         at = error.source();

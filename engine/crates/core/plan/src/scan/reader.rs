@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_table::{Digest, lengths};
+use coffer_format::{Digest, lengths};
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
@@ -72,8 +72,8 @@ impl SealedFile {
     fn check_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
         match &self.kind {
             // Nobody asks for them: what lies unencrypted there has no digest.
-            Kind::Stored(_) => return Err(refused(coffer_table::Error::ChunkDigest)),
-            Kind::Plain(_) => return Err(refused(coffer_table::Error::PlainChanged)),
+            Kind::Stored(_) => return Err(refused(coffer_format::Error::ChunkDigest)),
+            Kind::Plain(_) => return Err(refused(coffer_format::Error::PlainChanged)),
             Kind::Sealed if !coffer_sealing::UNSEALED => return lengths::check_modules(bytes).map_err(refused),
             Kind::Sealed => {}
         }
@@ -99,7 +99,7 @@ fn chunk_of<'a>(chunks: &'a [Chunk], range: &Range<u64>) -> Option<&'a Chunk> {
 }
 
 /// A column chunk of an unverified input is read whole, and is the pinned one. Several may lie at the same place, if its writer likes.
-fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
     let first = chunks.partition_point(|chunk| chunk.range.start < range.start);
     let here = chunks
         .iter()
@@ -110,12 +110,12 @@ fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(),
         .filter_map(|chunk| chunk.digest);
     match pinned.next() {
         Some(digest) => lengths::check_plain_chunk(bytes, &digest),
-        None => Err(coffer_table::Error::PlainChanged),
+        None => Err(coffer_format::Error::PlainChanged),
     }
 }
 
 /// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
-fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_table::Error> {
+fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
     match chunk_of(chunks, range) {
         Some(Chunk { sealed: true, .. }) => lengths::check_modules(bytes),
         Some(Chunk {
@@ -125,7 +125,7 @@ fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<()
         }) if whole == range => lengths::check_clear_chunk(bytes, digest),
         // The unsealed build encrypts no column.
         Some(Chunk { digest: None, .. }) if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
-        _ => Err(coffer_table::Error::ChunkDigest),
+        _ => Err(coffer_format::Error::ChunkDigest),
     }
 }
 
@@ -137,7 +137,7 @@ fn part<'a>(range: &Range<u64>, bytes: &'a [u8], offset: Option<i64>, length: Op
     bytes.get(from..from.checked_add(length)?)
 }
 
-fn refused(error: coffer_table::Error) -> ParquetError {
+fn refused(error: coffer_format::Error) -> ParquetError {
     ParquetError::External(Box::new(error))
 }
 
@@ -298,19 +298,19 @@ pub(super) async fn read_range(
 }
 
 /// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no check of ours.
-async fn unread(store: &dyn ObjectStore, path: &Path, end: u64, error: object_store::Error) -> coffer_table::Error {
-    let missing = || coffer_table::Error::FileMissing(path.to_string());
+async fn unread(store: &dyn ObjectStore, path: &Path, end: u64, error: object_store::Error) -> coffer_format::Error {
+    let missing = || coffer_format::Error::FileMissing(path.to_string());
     if matches!(error, object_store::Error::NotFound { .. }) {
         return missing();
     }
     match store.head(path).await {
-        Ok(found) if found.size < end => coffer_table::Error::FileShort {
+        Ok(found) if found.size < end => coffer_format::Error::FileShort {
             file: path.to_string(),
             end,
             got: found.size,
         },
         Err(object_store::Error::NotFound { .. }) => missing(),
-        _ => coffer_table::Error::Io {
+        _ => coffer_format::Error::Io {
             doing: "read",
             path: PathBuf::from(format!("/{path}")),
             source: io_error(error),
@@ -328,9 +328,9 @@ fn io_error(error: object_store::Error) -> io::Error {
             }
             if found
                 .get_ref()
-                .is_some_and(|inner| inner.is::<coffer_table::NotAFile>())
+                .is_some_and(|inner| inner.is::<coffer_format::NotAFile>())
             {
-                return io::Error::new(found.kind(), coffer_table::NotAFile);
+                return io::Error::new(found.kind(), coffer_format::NotAFile);
             }
         }
         at = cause.source();
@@ -338,8 +338,8 @@ fn io_error(error: object_store::Error) -> io::Error {
     io::Error::other(error)
 }
 
-fn short(path: &Path, end: u64, bytes: &Bytes) -> coffer_table::Error {
-    coffer_table::Error::FileShort {
+fn short(path: &Path, end: u64, bytes: &Bytes) -> coffer_format::Error {
+    coffer_format::Error::FileShort {
         file: path.to_string(),
         end,
         got: length(bytes),

@@ -7,8 +7,11 @@ use std::{fmt, io, ops::Range};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use coffer_table::NotAFile;
-use futures::{StreamExt, stream, stream::BoxStream};
+use coffer_format::NotAFile;
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem, path::Path,

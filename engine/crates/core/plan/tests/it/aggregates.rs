@@ -10,7 +10,7 @@ use arrow::{
     datatypes::Int64Type,
 };
 use coffer_expr::SparkError;
-use coffer_proto::plan::{AggMode, DataType, EvalMode, Schema, TypeId};
+use coffer_protocol::plan::{AggMode, DataType, EvalMode, Schema, TypeId};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 
 use crate::support::{

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use coffer_plan::readable;
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggMode, CaseWhen, Cast, Expr, Filter, Fragment, InList, Join, JoinType, Limit, Literal, Partitioning, Project,
     Scan, Sink, Sort, SubqueryValue, TypeId, Union, Values, case_when::Branch, expr::Kind, join::Strategy,
     literal::Value, node::Op, partitioning, sink,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coffer_plan::Unsupported;
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggMode, Call, EvalMode, Expr, Join, JoinType, Node, Project, Schema, TypeId, Union, Values, expr::Kind,
     join::Strategy, node::Op,
 };

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch};
-use arrow::datatypes::{Float64Type, Int64Type};
-use coffer_proto::plan::{DataType, Field, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op};
+use arrow::{
+    array::{Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch},
+    datatypes::{Float64Type, Int64Type},
+};
+use coffer_protocol::plan::{DataType, Field, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op};
 use proptest::{collection::vec, option, prelude::*};
 
 use crate::support::{

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use coffer_plan::{Unsupported, boundary_schema};
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     DataType, Expand, Filter, Limit, Node, Partitioning, Project, Schema, Sink, Sort, SortKey, TypeId, Union, Values,
     expand::Projection, literal::Value, node::Op, partitioning, sink, values::Row,
 };
@@ -103,7 +103,7 @@ async fn a_projection_of_nothing_keeps_the_number_of_rows() {
         3,
         project,
         vec![],
-        vec![count.rows(coffer_proto::plan::AggMode::Complete, 0)],
+        vec![count.rows(coffer_protocol::plan::AggMode::Complete, 0)],
     );
     assert_eq!(
         body(&run(&fragment(root, schema(&[("n", longs())])), io()).await.unwrap()),
@@ -284,15 +284,15 @@ async fn values_are_in_partition_0_only() {
     assert_eq!(run_on(&plan, 1, MemoryIo::default()).await.unwrap().num_rows(), 0);
 }
 
-fn long_literal(value: Option<i64>) -> coffer_proto::plan::Literal {
-    coffer_proto::plan::Literal {
+fn long_literal(value: Option<i64>) -> coffer_protocol::plan::Literal {
+    coffer_protocol::plan::Literal {
         r#type: Some(longs()),
         value: value.map(Value::Int),
     }
 }
 
-fn string_literal(value: &str) -> coffer_proto::plan::Literal {
-    coffer_proto::plan::Literal {
+fn string_literal(value: &str) -> coffer_protocol::plan::Literal {
+    coffer_protocol::plan::Literal {
         r#type: Some(data_type(TypeId::String)),
         value: Some(Value::String(value.to_owned())),
     }

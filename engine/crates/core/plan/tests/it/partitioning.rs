@@ -8,7 +8,7 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::partitioner::{PartitionContext, Partitioner};
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Partitioning, TypeId, literal::Value, partitioning, values::Row},
     wire::Bounds,
 };
@@ -39,7 +39,7 @@ fn bounds(values: &[Option<i64>]) -> Bounds {
     let rows = values
         .iter()
         .map(|value| Row {
-            values: vec![coffer_proto::plan::Literal {
+            values: vec![coffer_protocol::plan::Literal {
                 r#type: Some(long),
                 value: value.map(Value::Int),
             }],

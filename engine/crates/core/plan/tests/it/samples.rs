@@ -8,7 +8,7 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::sample::{Sampler, pick_bounds};
-use coffer_proto::plan::{TypeId, literal::Value, sink, values::Row};
+use coffer_protocol::plan::{TypeId, literal::Value, sink, values::Row};
 
 use crate::support::{batch, column, data_type, key, schema};
 

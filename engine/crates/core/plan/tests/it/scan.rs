@@ -13,16 +13,17 @@ use std::{
 use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
-use coffer_keys::{ColumnId, KekSet, TableId, TableKey};
+use coffer_custody::TableKey;
+use coffer_format::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Expr, Schema, TypeId, literal::Value},
     wire::{
         FileSlice,
         file_slice::{AdoptedFile, DataKey},
     },
 };
-use coffer_table::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_sealing::{ColumnId, KekSet, TableId};
 use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
 use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};

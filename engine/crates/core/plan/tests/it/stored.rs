@@ -10,15 +10,15 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, RecordBatch};
-use coffer_keys::{Home, KekSet, Keyring, Passphrase, Vault};
+use coffer_catalog::{NewColumns, TableWrite, VerifiedManifest};
+use coffer_custody::{Home, Keyring, Passphrase, Vault};
+use coffer_format::{Error, FilePin, Form, StoredColumn, WriteOptions, parse_ddl};
 use coffer_plan::{FooterCache, ScanFiles};
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Schema, TypeId},
     wire::{FileSlice, file_slice::ClearColumn},
 };
-use coffer_table::{
-    Error, FilePin, Form, NewColumns, StoredColumn, TableWrite, VerifiedManifest, WriteOptions, parse_ddl,
-};
+use coffer_sealing::KekSet;
 use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
@@ -42,7 +42,7 @@ fn table() -> Table {
     let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
     let policy =
         "[tables.t.columns]\nkey = { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
-    let policy = coffer_table::policy::replace(&home, vault.keyring(), policy).unwrap();
+    let policy = coffer_catalog::policy::replace(&home, vault.keyring(), policy).unwrap();
     let new = NewColumns {
         columns: parse_ddl("key BIGINT, amount INT, secret BIGINT").unwrap(),
         ..NewColumns::default()

@@ -9,7 +9,7 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, Plan, ScanFiles, TaskIo, Unsupported, boundary_schema, build, config, with_task_io};
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     AggCall, AggMode, Aggregate, Call, DataType, EvalMode, Expr, Field, Fragment, Input, Literal, NamedExpr, Node,
     Scan, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op, sink,
 };

@@ -2,7 +2,7 @@
 
 use coffer_sealing::fill_random;
 
-use super::EvidenceError;
+use crate::evidence::EvidenceError;
 
 /// 32 random bytes. Not secret.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Why an engine is not trusted, or does not make evidence.
 
-use super::{EvidenceKind, VERSION};
+use crate::evidence::{EvidenceKind, VERSION};
 
 /// One variant per cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,6 @@
 //! `vectors/wrapped_deks.json`: base64 as bytes. KEK and data key are repeated bytes.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use coffer_sealing::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::*;

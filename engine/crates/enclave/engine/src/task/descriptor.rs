@@ -10,26 +10,25 @@ use std::{
     time::Duration,
 };
 
-use coffer_keys::KekId;
 use coffer_plan::codec::Packing;
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Fragment, Input, Node, Scan, node::Op, sink},
+    tree::children,
     wire::{
         AttemptList, Bounds, FileSlice, ReadEpoch, SealedObject, Start, TaskDescriptor, Value, WriteTask,
         sealed_object::Kind,
     },
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object, sha256,
-    split_execution,
+    AttemptId, ExecutionId, KekId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
+    sha256, split_execution,
 };
-use coffer_protocol::tree::children;
 use prost::Message;
 
-use super::{check::Check, input::Rectangle};
 use crate::{
     horizon::Horizon,
     session::{PlanKey, Session},
+    task::{check::Check, input::Rectangle},
 };
 
 /// Where a task is, by START's word until its descriptor opens.

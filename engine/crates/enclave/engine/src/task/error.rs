@@ -4,18 +4,17 @@
 //! Class, text and place are sealed for the client engine.
 
 use coffer_expr::SparkError;
-use coffer_plan::Unsupported;
-use coffer_proto::wire::ErrorDetail;
+use coffer_plan::{Unsupported, spill::SpillFault};
+use coffer_protocol::wire::ErrorDetail;
 use datafusion_common::DataFusionError;
 use thiserror::Error;
 
-use super::{
+use crate::task::{
     check::{Check, by_check},
     descriptor::Place,
     link::LinkError,
     sink::SinkError,
 };
-use crate::spill::SpillFault;
 
 /// Why a task ended without DONE.
 #[derive(Debug, Error)]
@@ -121,7 +120,7 @@ impl TaskError {
                 let (code, retryable) = disk(error);
                 ours(code, retryable)
             }
-            Self::Output(SinkError::Table(error)) if error.fault() != coffer_table::Fault::Caller => {
+            Self::Output(SinkError::Table(error)) if error.fault() != coffer_format::Fault::Caller => {
                 ours(&stored(error), retryable(error))
             }
             Self::Output(SinkError::NotNull(_)) => ours("NOT_NULL_ASSERT_VIOLATION", false),
@@ -140,7 +139,7 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
     if let Some(check) = find::<Check>(error) {
         return (check.code().to_owned(), check.to_string(), false);
     }
-    if let Some(table) = find::<coffer_table::Error>(error) {
+    if let Some(table) = find::<coffer_format::Error>(error) {
         return (stored(table), table.to_string(), retryable(table));
     }
     if let Some(sealing) = find::<coffer_sealing::Error>(error) {
@@ -148,7 +147,7 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
         let message = format!("a spill file does not open: {sealing}");
         return (by_check!("COFFER_SPILL", sealing).to_owned(), message, true);
     }
-    if let Some(changed @ coffer_table::Error::PlainChanged) = find(error) {
+    if let Some(changed @ coffer_format::Error::PlainChanged) = find(error) {
         // Another try would find the same bytes, or others.
         return ("COFFER_INPUT_CHANGED".to_owned(), changed.to_string(), false);
     }
@@ -160,7 +159,7 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
                 DataFusionError::ObjectStore(_) => ("COFFER_STORAGE", true),
                 // The Parquet reader over bytes that a tag or a digest has passed, or not: its text says which.
                 DataFusionError::ParquetError(_) | DataFusionError::ArrowError(..) | DataFusionError::External(_) => {
-                    match coffer_table::parquet_code(&error.to_string()) {
+                    match coffer_format::parquet_code(&error.to_string()) {
                         "file_tag" => ("COFFER_FILE_TAG", false),
                         _ if matches!(root, DataFusionError::ArrowError(..)) => ("COFFER_OPERATOR", false),
                         _ => ("COFFER_FILE_FORMAT", false),
@@ -183,13 +182,13 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
 }
 
 /// The check of a table's bytes that refused, by the same word as at the client engine.
-fn stored(error: &coffer_table::Error) -> String {
+fn stored(error: &coffer_format::Error) -> String {
     format!("COFFER_{}", error.code().to_uppercase())
 }
 
 /// Whether the machine failed, and not what it was given.
-fn retryable(error: &coffer_table::Error) -> bool {
-    error.fault() == coffer_table::Fault::System
+fn retryable(error: &coffer_format::Error) -> bool {
+    error.fault() == coffer_format::Fault::System
 }
 
 /// What an error of this executor's disk is: spill that is gone or short, no room, or a disk that fails. Only the first is a
@@ -198,7 +197,7 @@ fn disk(error: &std::io::Error) -> (&'static str, bool) {
     let spilled = error.get_ref().and_then(|inner| inner.downcast_ref::<SpillFault>());
     match spilled {
         Some(fault) => (fault.code(), true),
-        None if coffer_table::io_code(error) == "disk_full" => ("COFFER_DISK_FULL", true),
+        None if coffer_format::io_code(error) == "disk_full" => ("COFFER_DISK_FULL", true),
         None => ("COFFER_STORAGE", true),
     }
 }
@@ -253,9 +252,9 @@ mod tests {
         use coffer_sealing::Error as Sealing;
         use parquet::errors::ParquetError;
         let code = |error: DataFusionError| TaskError::Operators(error).describe().0;
-        let outside = |error: coffer_table::Error| DataFusionError::External(Box::new(error));
-        assert_eq!(code(outside(coffer_table::Error::FooterDigest)), "COFFER_FILE_DIGEST");
-        let within = ParquetError::External(Box::new(coffer_table::Error::ChunkDigest));
+        let outside = |error: coffer_format::Error| DataFusionError::External(Box::new(error));
+        assert_eq!(code(outside(coffer_format::Error::FooterDigest)), "COFFER_FILE_DIGEST");
+        let within = ParquetError::External(Box::new(coffer_format::Error::ChunkDigest));
         assert_eq!(code(DataFusionError::from(within)), "COFFER_FILE_DIGEST");
         let tag = || ParquetError::General("External: ring::error::Unspecified".to_owned());
         assert_eq!(code(DataFusionError::from(tag())), "COFFER_FILE_TAG");
@@ -275,7 +274,7 @@ mod tests {
             code(DataFusionError::IoError(ErrorKind::Other.into())),
             "COFFER_STORAGE"
         );
-        let full = |kind: ErrorKind| coffer_table::Error::Io {
+        let full = |kind: ErrorKind| coffer_format::Error::Io {
             doing: "write",
             path: "/t".into(),
             source: kind.into(),

@@ -16,7 +16,12 @@ use std::{
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
-use coffer_plan::{codec::decode_batch, coalesced, partitioner::MAX_TARGETS};
+use coffer_plan::{
+    coalesced,
+    codec::decode_batch,
+    partitioner::MAX_TARGETS,
+    spill::{Extent, Scratch, SpillFolder},
+};
 use coffer_sealing::{
     AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
     StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
@@ -24,11 +29,10 @@ use coffer_sealing::{
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::Mutex;
 
-use super::{check::Check, link::Link};
-use crate::spill::{Extent, Scratch, SpillFolder};
+use crate::task::{check::Check, link::Link};
 
 /// The producers × targets that a task reads of one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -364,7 +368,7 @@ fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Resu
         };
         loop {
             if held.link.is_closed() {
-                return Err(external(super::link::LinkError::Closed));
+                return Err(external(crate::task::link::LinkError::Closed));
             }
             let Some(frame) = held.next_frame(place).await? else {
                 opener.finish().map_err(refused)?;

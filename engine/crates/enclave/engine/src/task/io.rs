@@ -6,17 +6,19 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use coffer_keys::KekSet;
 use coffer_plan::{BytesSeen, FooterCache, ScanFiles, TaskIo};
-use coffer_proto::wire::FileSlice;
+use coffer_protocol::wire::FileSlice;
+use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::EmptyRecordBatchStream;
 use object_store::ObjectStore;
 use parking_lot::Mutex;
 
-use super::input::{Demux, all_rows, each_stream};
-use crate::broadcast::Loaded;
+use crate::{
+    broadcast::Loaded,
+    task::input::{Demux, all_rows, each_stream},
+};
 
 /// An input of the fragment, in this task.
 pub(crate) enum TaskInput {

@@ -14,18 +14,18 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
-use coffer_proto::wire::{Need, NeedKeys, Release, TaskMessage};
+use coffer_process::listen::WriteHalf;
+use coffer_protocol::{
+    framing::{Message, WireError, put_message},
+    wire::{Need, NeedKeys, Release, TaskMessage},
+};
 use thiserror::Error;
 use tokio::{
     io::AsyncWriteExt,
     sync::{Mutex, watch},
 };
 
-use crate::{
-    channel::Receiver,
-    listen::WriteHalf,
-    wire::{Message, WireError, put_message},
-};
+use crate::channel::Receiver;
 
 /// Answers that may be outstanding for one input.
 const AHEAD: usize = 2;
@@ -137,7 +137,7 @@ impl Link {
         *self.closed.borrow()
     }
 
-    /// Sends messages that `put_*` of [`crate::wire`] appended to `bytes`, and empties it.
+    /// Sends messages that `put_*` of [`coffer_protocol::framing`] appended to `bytes`, and empties it.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>, messages: u64) -> Result<(), LinkError> {
         if bytes.is_empty() {
             return Ok(());

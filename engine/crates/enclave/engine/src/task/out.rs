@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use coffer_proto::wire::TaskMessage;
+use coffer_protocol::wire::TaskMessage;
 
-use super::link::{Link, LinkError, kind_byte};
+use crate::task::link::{Link, LinkError, kind_byte};
 
 /// Bytes of streams in one message.
 const MESSAGE: usize = 1 << 20;

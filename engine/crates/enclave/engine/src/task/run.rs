@@ -12,7 +12,8 @@ use std::{
 
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io};
-use coffer_proto::{
+use coffer_protocol::{
+    evidence::PROTOCOL,
     padded,
     wire::{CommitRecord, Counters, Done, Failed, Start, TaskMetrics},
 };
@@ -22,21 +23,20 @@ use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr::expressions::Literal;
 use futures::{FutureExt, StreamExt};
 
-use super::{
-    check::Check,
-    descriptor::{Assignment, Descriptor, Leaves, Place},
-    error::TaskError,
-    input::{Demux, InputSpec, all_rows},
-    io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
-    link::{Link, LinkError, PATIENCE, in_time},
-    sink::{Finished, TaskSink},
-};
 use crate::{
     broadcast::{BroadcastKey, Loaded},
     channel::raised,
     enclave::{Enclave, ReleaseError},
     session::{Session, SessionError},
-    wire::PROTOCOL,
+    task::{
+        check::Check,
+        descriptor::{Assignment, Descriptor, Leaves, Place},
+        error::TaskError,
+        input::{Demux, InputSpec, all_rows},
+        io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
+        link::{Link, LinkError, PATIENCE, in_time},
+        sink::{Finished, TaskSink},
+    },
 };
 
 /// How a task ended, as the executor is told.
@@ -329,7 +329,7 @@ fn done(
     let metrics_identity = identity::metrics(place.session, place.stage, place.partition);
     let nodes = metrics
         .iter()
-        .map(|node| coffer_proto::wire::NodeMetrics {
+        .map(|node| coffer_protocol::wire::NodeMetrics {
             node: node.node,
             rows: node.rows,
             nanos: node.nanos,

@@ -1,6 +1,6 @@
 //! The structs of `parquet.thrift` that a host may have written: fields by id.
 
-use super::walk::{
+use crate::lengths::walk::{
     Kind::{self, Binary, Bool, Byte, Double, Int, List, Noted, Schema, Struct},
     Note,
 };

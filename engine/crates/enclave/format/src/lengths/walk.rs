@@ -1,7 +1,6 @@
 //! A walk over values of Thrift's compact protocol, which believes no length.
 
-use super::parquet_thrift;
-use crate::Error;
+use crate::{Error, lengths::parquet_thrift};
 
 /// Levels of Thrift values. Parquet's own structures need 7.
 const MAX_DEPTH: usize = 24;

@@ -5,9 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{EvidenceError, EvidenceKind, Issuer};
+use coffer_protocol::{EvidenceError, EvidenceKind};
 
-use super::{field, not_made};
+use crate::{
+    Issuer,
+    issue::{field, not_made},
+};
 
 /// Gramine's `/dev/attestation`.
 pub(super) struct Gramine(PathBuf);

@@ -4,12 +4,15 @@
 //! say of the machine is worth nothing by itself: the owner's verifiers decide.
 
 mod gramine;
+mod issuer;
 mod tpm;
 mod tsm;
 
 use std::path::{Path, PathBuf};
 
-use coffer_keys::{EvidenceError, EvidenceKind, Issuer, Simulated};
+use coffer_protocol::{EvidenceError, EvidenceKind};
+
+pub use issuer::{Issuer, Simulated};
 
 /// Where Gramine has its files.
 const GRAMINE: &str = "/dev/attestation";

@@ -6,9 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use coffer_keys::{EvidenceError, EvidenceKind, Issuer};
+use coffer_protocol::{EvidenceError, EvidenceKind};
 
-use super::not_made;
+use crate::{Issuer, issue::not_made};
 
 /// A quote with its key and 24 PCRs has some 1,500 bytes.
 const MAX_EVIDENCE: u64 = 64 << 10;

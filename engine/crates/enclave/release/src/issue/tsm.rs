@@ -9,9 +9,12 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use coffer_keys::{EvidenceError, EvidenceKind, Issuer};
+use coffer_protocol::{EvidenceError, EvidenceKind};
 
-use super::{field, not_made};
+use crate::{
+    Issuer,
+    issue::{field, not_made},
+};
 
 /// The machine's configfs-tsm.
 pub(super) struct Tsm {

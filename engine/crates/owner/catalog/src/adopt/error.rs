@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use coffer_keys::FileKeyError;
+use coffer_custody::FileKeyError;
 
 /// One variant per cause. Files and columns are named, never values.
 #[derive(Debug, thiserror::Error)]

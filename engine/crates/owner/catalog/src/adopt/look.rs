@@ -8,7 +8,14 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_keys::FileKeys;
+use coffer_custody::FileKeys;
+use coffer_format::{
+    Digest, FilePin, KeyMaterial, SparkType, char_varchar,
+    footer::{self, TAIL_LEN},
+    lengths,
+    plain::MAX_FOOTER,
+    writer::{column_bytes, count, name_parts, row_groups},
+};
 use parquet::{
     encryption::decrypt::KeyRetriever,
     errors::ParquetError,
@@ -16,17 +23,7 @@ use parquet::{
 };
 use zeroize::Zeroizing;
 
-use super::AdoptError;
-use crate::{
-    Digest, Error, FilePin, KeyMaterial, MANIFEST_FOLDER, SparkType, char_varchar, disk,
-    footer::{self, TAIL_LEN},
-    lengths,
-    foreign, plain::{self},
-    plain_footer::MAX_FOOTER,
-    read::read_range,
-    spelling,
-    writer::{column_bytes, count, name_parts, row_groups},
-};
+use crate::{Error, MANIFEST_FOLDER, adopt::AdoptError, disk, foreign, plain, read::read_range, spelling};
 
 /// A folder of files that other programs encrypted under the owner's masters, none of which is a table's yet.
 pub struct Adoption {
@@ -147,7 +144,7 @@ fn look(folder: &Path, name: &str, keys: &Arc<FileKeys>) -> Result<(ForeignFile,
         Some(error) => return Err(in_file(name, error)),
         None => {}
     }
-    let metadata = parsed.map_err(|error| in_file(name, error))?;
+    let metadata = parsed.map_err(|error| in_file(name, error.into()))?;
     if opened.is_empty() {
         return Err(AdoptError::Plain(name.to_owned()).into());
     }

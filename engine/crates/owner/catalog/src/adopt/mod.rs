@@ -9,16 +9,17 @@ mod look;
 
 use std::{path::Path, sync::Arc};
 
-use coffer_keys::{Home, KekSet, Policy, TablePolicy, Vault};
+use coffer_custody::{Home, Policy, TablePolicy, Vault};
+use coffer_sealing::KekSet;
 
 pub use error::AdoptError;
 pub use look::Adoption;
 use look::{ForeignFile, in_file};
 
 use crate::{
-    Adopted, AdoptedKey, Error, FilePin, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder,
-    is_absent, spelling, write::rules,
+    Error, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder, is_absent, spelling, write::rules,
 };
+use coffer_format::{Adopted, AdoptedKey, FilePin};
 
 const TEE: &str = "tee";
 

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, io, path::Path};
 
-use super::Op;
+use crate::disk::Op;
 
 /// What becomes of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

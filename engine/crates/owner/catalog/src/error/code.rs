@@ -1,6 +1,6 @@
 //! Which check refused, as one word.
 
-use super::Error;
+use crate::error::Error;
 
 impl Error {
     /// The check that refused: a code of `docs/reference/errors.md`. Engines say the same word as `COFFER_` in capitals. One

@@ -1,6 +1,6 @@
 //! What to do about each error.
 
-use super::Error;
+use crate::error::Error;
 
 impl Error {
     /// What to do about it, if there is something.
@@ -81,7 +81,9 @@ impl Error {
             }
             Error::Conflict { .. } => "nothing was written; run it again",
             Error::RewrapRaced(_) => "run it again; nothing is lost",
-            Error::MasterNeeded { tables, links, files, .. } => match (files, tables.is_empty() && links.is_empty()) {
+            Error::MasterNeeded {
+                tables, links, files, ..
+            } => match (files, tables.is_empty() && links.is_empty()) {
                 (false, _) => "coffer keys rewrap --all --to OTHER moves them",
                 (true, true) => "the files need it where PyArrow and Spark read them, not in a table that adopted them",
                 (true, false) => {

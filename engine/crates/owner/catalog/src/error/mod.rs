@@ -6,7 +6,7 @@ mod hint;
 use std::{io, path::PathBuf};
 
 use coffer_format::{Error as FormatError, Fault};
-use coffer_keys::TableId;
+use coffer_sealing::TableId;
 
 /// One variant per cause. Texts name tables, files and columns, never values.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum Error {
     Adopt(#[from] crate::AdoptError),
     /// A key of such a file.
     #[error(transparent)]
-    FileKey(#[from] coffer_keys::FileKeyError),
+    FileKey(#[from] coffer_custody::FileKeyError),
     /// A file has another length than the manifest says.
     #[error("the file {file} has {got} bytes where {want} were written")]
     FileSize {
@@ -245,7 +245,7 @@ pub enum Error {
         /// The column.
         column: String,
         /// Which.
-        form: crate::Form,
+        form: coffer_format::Form,
     },
     /// A protection that a column cannot have.
     #[error("column `{column}`: {source}")]
@@ -292,14 +292,14 @@ pub enum Error {
     PartitionedStored,
     /// The register does not know the link of a column.
     #[error("the register knows no link {0}")]
-    LinkUnknown(coffer_keys::LinkId),
+    LinkUnknown(coffer_sealing::LinkId),
     /// The policy gives an id to a link that the register does not know.
     #[error("the policy already has a link `{name}` with the id {id}, which this home's register does not know")]
     PolicyHasLink {
         /// The link's name.
         name: String,
         /// By the policy.
-        id: coffer_keys::LinkId,
+        id: coffer_sealing::LinkId,
     },
     /// The policy pins another id for a link.
     #[error("the policy says that link `{name}` has the id {want}; the register says {got}")]
@@ -307,9 +307,9 @@ pub enum Error {
         /// The link's name.
         name: String,
         /// By the policy.
-        want: coffer_keys::LinkId,
+        want: coffer_sealing::LinkId,
         /// By the register.
-        got: coffer_keys::LinkId,
+        got: coffer_sealing::LinkId,
     },
     /// Columns of a link whose ciphertexts would not be comparable.
     #[error("link `{link}` is of columns that are stored as \"{form}\" of {want}, and this one is {got}")]
@@ -337,21 +337,21 @@ pub enum Error {
     NoColumns,
     /// The keyring refused.
     #[error(transparent)]
-    Keyring(#[from] coffer_keys::KeyringError),
+    Keyring(#[from] coffer_custody::KeyringError),
     /// A master outside of the keyring refused, or could not be asked.
     #[error(transparent)]
-    Master(coffer_keys::MasterError),
+    Master(coffer_custody::MasterError),
     /// A table's or link's key cannot be had from its master.
     #[error("the key of {of} cannot be had: {error}")]
     Key {
         /// Whose.
         of: String,
         /// Why.
-        error: coffer_keys::MasterError,
+        error: coffer_custody::MasterError,
     },
     /// The policy refused.
     #[error(transparent)]
-    Policy(#[from] coffer_keys::PolicyError),
+    Policy(#[from] coffer_custody::PolicyError),
     /// The policy gives an id to a table that is to be made.
     #[error("the policy already has a table `{name}` with the id {id}, which this home's register does not know")]
     PolicyHasId {
@@ -368,12 +368,24 @@ impl Error {
         match self {
             Error::Format(error) => error.fault(),
             Error::PublicationUnknown { .. } => Fault::System,
-            Error::FileSize { .. } | Error::FilePath | Error::Stale { .. } | Error::Envelope(_) | Error::ManifestAltered | Error::ManifestContent(_) | Error::ManifestForeign { .. } | Error::VersionMissing { .. } | Error::VersionReplaced { .. } | Error::VersionUnknown { .. } | Error::FolderChanged(_) | Error::PathNotRecorded { .. } | Error::ChainBroken { .. } => Fault::Host,
+            Error::FileSize { .. }
+            | Error::FilePath
+            | Error::Stale { .. }
+            | Error::Envelope(_)
+            | Error::ManifestAltered
+            | Error::ManifestContent(_)
+            | Error::ManifestForeign { .. }
+            | Error::VersionMissing { .. }
+            | Error::VersionReplaced { .. }
+            | Error::VersionUnknown { .. }
+            | Error::FolderChanged(_)
+            | Error::PathNotRecorded { .. }
+            | Error::ChainBroken { .. } => Fault::Host,
             _ => Fault::Caller,
         }
     }
 
-    pub(crate) fn key_of(of: String, error: coffer_keys::MasterError) -> Self {
+    pub(crate) fn key_of(of: String, error: coffer_custody::MasterError) -> Self {
         Self::Key { of, error }
     }
 
@@ -391,10 +403,10 @@ fn needed(tables: &[String], links: &[String], files: bool) -> String {
     lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-impl From<coffer_keys::MasterError> for Error {
-    fn from(error: coffer_keys::MasterError) -> Self {
+impl From<coffer_custody::MasterError> for Error {
+    fn from(error: coffer_custody::MasterError) -> Self {
         match error {
-            coffer_keys::MasterError::Keyring(error) => Self::Keyring(error),
+            coffer_custody::MasterError::Keyring(error) => Self::Keyring(error),
             error => Self::Master(error),
         }
     }

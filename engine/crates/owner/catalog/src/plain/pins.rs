@@ -6,7 +6,6 @@
 //!
 //! What a digest costs is one more reading of what the query reads, here. It is done by as many threads as there are processors.
 
-use coffer_format::Error as FormatError;
 use std::{
     collections::{HashMap, HashSet},
     io::{Read, Seek, SeekFrom},
@@ -17,9 +16,12 @@ use std::{
 };
 
 use aws_lc_rs::digest::{Context, SHA256};
+use coffer_format::{Digest, Error as FormatError};
 
-use super::{PlainFile, PlainTable, still_ends_so};
-use crate::{Digest, Error, disk};
+use crate::{
+    Error, disk,
+    plain::{PlainFile, PlainTable, still_ends_so},
+};
 
 const BLOCK: usize = 1 << 20;
 /// More would wait for storage rather than for a processor.
@@ -140,5 +142,5 @@ fn digest(file: &mut std::fs::File, path: &Path, range: Range<u64>, block: &mut 
         seen.update(bytes);
         left = left.saturating_sub(u64::try_from(read).unwrap_or(u64::MAX));
     }
-    Digest::try_from(seen.finish().as_ref())
+    Ok(Digest::try_from(seen.finish().as_ref())?)
 }

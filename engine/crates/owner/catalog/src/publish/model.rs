@@ -5,7 +5,6 @@
 //! writer who was told nothing (it died, or the register's disk left it open) at most once, and whoever has looked once has the last word. So a
 //! retry after a failure, or after a look that showed nothing, never doubles rows.
 
-use coffer_format::Error as FormatError;
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -19,11 +18,12 @@ use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch},
     datatypes::Int64Type,
 };
-use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_custody::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_format::{Digest, Error as FormatError, FilePin, SparkType, WriteOptions};
 
 use crate::{
-    Change, Digest, Envelope, Error, FilePin, FileReader, MANIFEST_FOLDER, NewColumns, Reencryption, Register,
-    SparkType, TableWrite, TableWriter, Target, VerifiedManifest, WriteOptions, clean,
+    Change, Envelope, Error, FileReader, MANIFEST_FOLDER, NewColumns, Reencryption, Register, TableWrite, TableWriter,
+    Target, VerifiedManifest, clean,
     disk::{
         Op,
         fault::{self, Fate},
@@ -704,7 +704,10 @@ fn a_footer_is_pinned_as_it_was_written() {
     let pin = file(&write, 1).unwrap();
     assert!(!fault::end());
     let published = write.publish(vec![pin]).unwrap();
-    assert!(matches!(values(&published), Err(Error::Format(FormatError::FooterDigest))));
+    assert!(matches!(
+        values(&published),
+        Err(Error::Format(FormatError::FooterDigest))
+    ));
 }
 
 /// Puts a file where there is none.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use coffer_keys::{
-    Home, Keyring, LinkId, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableId, TableKey,
-};
-use coffer_sealing::Secret;
+use coffer_custody::{Home, Keyring, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableKey};
+use coffer_format::SparkType;
+use coffer_sealing::{LinkId, Secret, TableId};
 
 use super::*;
-use crate::{NewColumns, SparkType, TableRecord, TableWrite, Target, open_table};
+use crate::{NewColumns, TableRecord, TableWrite, Target, open_table};
 
 struct Owner {
     folder: tempfile::TempDir,

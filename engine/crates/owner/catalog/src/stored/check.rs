@@ -1,6 +1,8 @@
 //! Whether a manifest's stored columns are such as a writer of ours makes.
 
-use crate::{Column, Error, Form, SparkType, StoredColumn};
+use coffer_format::{Column, Form, StoredColumn};
+
+use crate::Error;
 
 /// Whether the stored columns are ones that a writer of ours could have made.
 pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), Error> {
@@ -41,7 +43,7 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SparkType;
+    use coffer_format::SparkType;
 
     fn column(id: u32) -> Column {
         Column {

@@ -1,18 +1,20 @@
 //! Between a table's columns and its stored columns, at the trusted site.
 
-use coffer_format::Error as FormatError;
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, BinaryArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions},
     datatypes::{Schema, SchemaRef},
 };
-use coffer_keys::{LinkId, LinkKey, Protection, TableKey};
+use coffer_custody::{LinkKey, TableKey};
+use coffer_format::{Column, Error as FormatError, Form, RowEncoder, SparkType, StoredColumn, form::FILE_ID};
 use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Scheme, SchemeKey, Standard, Tee,
+    Ashe, AsheSum, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Protection, Scheme, SchemeKey, Standard,
+    Tee,
 };
+use coffer_sealing::LinkId;
 
-use crate::{Column, Error, Form, RowEncoder, SparkType, StoredColumn, form::FILE_ID};
+use crate::Error;
 
 /// The keys of the links that a table's columns are in.
 pub type LinkKeys = BTreeMap<LinkId, LinkKey>;

@@ -7,10 +7,10 @@ use arrow::{
     compute::{CastOptions, cast_with_options},
     datatypes::{Date32Type, TimestampMicrosecondType},
 };
-use coffer_keys::Domain;
+use coffer_custody::Domain;
+use coffer_format::{SparkType, form::DomainPin};
 
-use crate::form::DomainPin;
-use crate::{Error, SparkType};
+use crate::Error;
 
 /// The values that a column of this type may have at all; none for types that are no numbers to a scheme.
 pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {

@@ -1,11 +1,14 @@
 //! From the policy's word on a new table's columns to its stored columns.
 
-use coffer_format::Error as FormatError;
 use arrow::datatypes::DataType;
-use coffer_keys::{ColumnPolicy, LinkId, LinkKey, Policy, TableKey, TablePolicy, Vault};
+use coffer_custody::{ColumnPolicy, LinkKey, Policy, TableKey, TablePolicy, Vault};
+use coffer_format::{Column, Error as FormatError, Form, SparkType, StoredColumn, form::DomainPin};
+use coffer_sealing::LinkId;
 
-use super::{LinkKeys, codec, domain};
-use crate::{Column, Error, Form, Register, SparkType, StoredColumn, form::DomainPin};
+use crate::{
+    Error, Register,
+    stored::{LinkKeys, codec, domain},
+};
 
 /// Whether any of these columns is to be stored as something else than `tee`.
 pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item = &'a str>) -> bool {

@@ -3,7 +3,6 @@
 //! Column chunks that lie unencrypted are read whole, and neither parsed nor opened before their digest was found to be the
 //! pinned one.
 
-use coffer_format::Error as FormatError;
 use std::{
     io::Read,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,6 +11,7 @@ use std::{
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::{Buf, Bytes};
+use coffer_format::{Digest, Error as FormatError, FilePin, Form, RowEncoder, StoredColumn, form::FILE_ID, lengths};
 use coffer_schemes::Place;
 use parquet::{
     arrow::{
@@ -22,8 +22,7 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use super::Codec;
-use crate::{Digest, Error, FilePin, Form, StoredColumn, form::FILE_ID, lengths, read::Modules};
+use crate::{Error, read::Modules, stored::Codec};
 
 /// Reads some stored columns of a file, or the table's columns out of them.
 pub(crate) struct StoredReader {

@@ -5,10 +5,9 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::RecordBatch;
-use coffer_keys::{Home, Keyring, Passphrase, Policy, Vault};
-use coffer_table::{
-    Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, parse_ddl, policy,
-};
+use coffer_catalog::{Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, policy};
+use coffer_custody::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_format::parse_ddl;
 
 pub struct Owner {
     _folder: tempfile::TempDir,

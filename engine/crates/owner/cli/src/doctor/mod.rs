@@ -15,7 +15,7 @@ use std::{
 };
 
 use checks::{ALL, Check, Severity};
-use coffer_keys::{Draft, Home, policy::signed::looks_signed};
+use coffer_custody::{Draft, Home, policy::signed::looks_signed};
 use posture::Posture;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coffer_keys::Draft;
+use coffer_custody::Draft;
 
 /// Settings by key, and what else is known. Keys and values are trimmed; a later setting of a key wins.
 pub(crate) struct Posture {

@@ -1,7 +1,7 @@
 //! What can be typed after `coffer keys`.
 
 use clap::{Args, Subcommand};
-use coffer_recovery::Scheme;
+use coffer_custody::recovery::Scheme;
 
 use crate::local_path::LocalPath;
 
@@ -247,5 +247,5 @@ pub(crate) struct VerifyKeys {
 
 fn parse_scheme(text: &str) -> Result<Scheme, String> {
     text.parse()
-        .map_err(|error: coffer_recovery::RecoveryError| error.to_string())
+        .map_err(|error: coffer_custody::recovery::RecoveryError| error.to_string())
 }

@@ -3,11 +3,11 @@
 use std::{path::Path, time::Instant};
 
 use coffer_audit::Event;
-use coffer_keys::KeyContext;
-use coffer_table::{
-    FilePin, FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target, VerifiedManifest,
-    WriteOptions, open_table,
+use coffer_catalog::{
+    FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target, VerifiedManifest, open_table,
 };
+use coffer_custody::KeyContext;
+use coffer_format::{FilePin, WriteOptions};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -55,7 +55,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let sealed = work.publish(&vault, written)?;
     if args.to.is_some() {
         let entry = [(name.clone(), sealed.manifest().table)];
-        coffer_table::policy::change_masters(&home, vault.keyring(), &entry, &[], &master)?;
+        coffer_catalog::policy::change_masters(&home, vault.keyring(), &entry, &[], &master)?;
     }
     let linked = linked(&sealed);
     let manifest = sealed.manifest();

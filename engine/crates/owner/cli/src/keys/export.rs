@@ -8,9 +8,11 @@ use std::{
 };
 
 use coffer_audit::Event;
-use coffer_keys::{ExportedKeys, Keyring, KeyringError, Passphrase, PassphraseError};
-use coffer_recovery::{RecoveryError, Scheme, Share, join, split};
-use coffer_table::policy;
+use coffer_catalog::policy;
+use coffer_custody::{
+    ExportedKeys, Keyring, KeyringError, Passphrase, PassphraseError,
+    recovery::{RecoveryError, Scheme, Share, join, split},
+};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -22,8 +24,8 @@ use crate::{
     audit,
     failure::{Exit, Failure},
     local_path::LocalPath,
-    output, site,
-    site::Site,
+    output,
+    site::{self, Site},
 };
 
 const EXPORT_PASSPHRASE: &str = "COFFER_EXPORT_PASSPHRASE";

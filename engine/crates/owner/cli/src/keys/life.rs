@@ -1,8 +1,8 @@
 //! `coffer keys create | rotate | enable | disable | destroy`
 
 use coffer_audit::Event;
-use coffer_keys::{MasterInfo, MasterState, Vault};
-use coffer_table::Register;
+use coffer_catalog::Register;
+use coffer_custody::{MasterInfo, MasterState, Vault};
 use serde_json::json;
 
 use super::{
@@ -104,7 +104,7 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
     let register = Register::of(&site.home()?, vault.keyring());
     let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
     let destroyed = match destroyed {
-        Err(error @ coffer_table::Error::MasterNeeded { .. }) => {
+        Err(error @ coffer_catalog::Error::MasterNeeded { .. }) => {
             let refused = Event::refused("keys destroy", "master_needed", error.to_string());
             audit::note(site, vault.keyring(), event(refused))?;
             return Err(Failure::new(Exit::Check, error.to_string()).hint(format!(

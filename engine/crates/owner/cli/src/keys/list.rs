@@ -1,7 +1,7 @@
 //! `coffer keys list`
 
-use coffer_keys::{MasterInfo, Vault};
-use coffer_table::{LinkRecord, Register, TableRecord};
+use coffer_catalog::{LinkRecord, Register, TableRecord};
+use coffer_custody::{MasterInfo, Vault};
 use serde_json::{Value, json};
 
 use crate::{failure::Failure, output, site::Site};
@@ -113,16 +113,16 @@ fn link_json(vault: &Vault, link: &LinkRecord) -> Result<Value, Failure> {
 
 /// A master that the policy no longer names has no version that could be told.
 fn version_of_table(vault: &Vault, table: &TableRecord) -> Result<String, Failure> {
-    version(vault.version_of(&coffer_keys::KeyContext::Table(table.id), &table.wrapped()))
+    version(vault.version_of(&coffer_custody::KeyContext::Table(table.id), &table.wrapped()))
 }
 
 fn version_of_link(vault: &Vault, link: &LinkRecord) -> Result<String, Failure> {
-    version(vault.version_of(&coffer_keys::KeyContext::Link(link.id), &link.wrapped()))
+    version(vault.version_of(&coffer_custody::KeyContext::Link(link.id), &link.wrapped()))
 }
 
-fn version(found: Result<String, coffer_keys::MasterError>) -> Result<String, Failure> {
+fn version(found: Result<String, coffer_custody::MasterError>) -> Result<String, Failure> {
     match found {
-        Err(coffer_keys::MasterError::NotConfigured { .. }) => Ok("?".to_owned()),
+        Err(coffer_custody::MasterError::NotConfigured { .. }) => Ok("?".to_owned()),
         found => Ok(found?),
     }
 }

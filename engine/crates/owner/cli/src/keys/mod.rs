@@ -11,10 +11,11 @@ mod zones;
 
 use std::{fs::OpenOptions, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
+use args::{Keys, KeysCommand};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_audit::{Event, TableUse};
-use coffer_keys::Passphrase;
-use coffer_table::{Register, VerifiedManifest};
+use coffer_catalog::{Register, VerifiedManifest};
+use coffer_custody::Passphrase;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -23,7 +24,6 @@ use crate::{
     failure::Failure,
     site::{self, Site},
 };
-use args::{Keys, KeysCommand};
 
 const NEW_PASSPHRASE: &str = "COFFER_NEW_PASSPHRASE";
 
@@ -124,7 +124,7 @@ fn forget(site: &Site, name: &str, yes: bool) -> Result<(), Failure> {
     let register = Register::of(&site.home()?, &keyring);
     let record = register
         .by_name(name)?
-        .ok_or_else(|| coffer_table::Error::UnknownTable(name.to_owned()))?;
+        .ok_or_else(|| coffer_catalog::Error::UnknownTable(name.to_owned()))?;
     if record.path.exists() && !yes {
         return Err(
             Failure::usage(format!("the table's files are still at {}", record.path.display()))

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use coffer_audit::{Event, TableUse};
-use coffer_keys::{KeyContext, LinkId, Policy, TableId};
-use coffer_table::{Error as TableError, HeldKey, Register, RewrapOptions, Rewrapped, rewrap};
+use coffer_catalog::{Error as TableError, HeldKey, Register, RewrapOptions, Rewrapped, rewrap};
+use coffer_custody::{KeyContext, Policy};
+use coffer_sealing::{LinkId, TableId};
 use serde_json::{Value, json};
 
 use super::{args::Rewrap, data};
@@ -46,7 +47,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     bar.finish_and_clear();
     // What was moved before a failure is moved: the policy must say so.
     if let Some(to) = &args.to {
-        let told = coffer_table::policy::change_masters(&home, vault.keyring(), &done.tables, &done.links, to);
+        let told = coffer_catalog::policy::change_masters(&home, vault.keyring(), &done.tables, &done.links, to);
         told.map_err(|error| {
             eprintln!("warning: the keys were moved, but the policy could not be told; put master = \"{to}\" there");
             Failure::from(error)

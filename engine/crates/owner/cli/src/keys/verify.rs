@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_keys::{Home, KeyContext, Policy, Vault};
-use coffer_table::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling};
+use coffer_catalog::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling};
+use coffer_custody::{Home, KeyContext, Policy, Vault};
 use serde_json::{Value, json};
 
 use super::args::VerifyKeys;

@@ -1,7 +1,7 @@
 //! `coffer keys zones`
 
-use coffer_keys::{Draft, Zone};
-use coffer_table::{Register, TableRecord};
+use coffer_catalog::{Register, TableRecord};
+use coffer_custody::{Draft, Zone};
 use serde_json::json;
 
 use crate::{failure::Failure, output, site::Site};

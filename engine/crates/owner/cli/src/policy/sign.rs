@@ -6,8 +6,8 @@ use std::{
 };
 
 use coffer_audit::Event;
-use coffer_keys::Review;
-use coffer_table::policy;
+use coffer_catalog::policy;
+use coffer_custody::Review;
 
 use crate::{args::PolicySign, audit, failure::Failure, site::Site};
 

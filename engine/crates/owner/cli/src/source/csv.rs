@@ -13,7 +13,7 @@ use arrow::{
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use arrow_csv::ReaderBuilder;
-use coffer_table::{SparkType, parse_ddl};
+use coffer_format::{SparkType, parse_ddl};
 
 use super::{UNIT_ROWS, csv_values, malformed};
 use crate::{args::Encrypt, failure::Failure};

@@ -6,7 +6,7 @@ use arrow::{
     array::{Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, StringArray},
     compute::{CastOptions, cast_with_options},
 };
-use coffer_table::SparkType;
+use coffer_format::SparkType;
 
 use crate::failure::{Exit, Failure};
 

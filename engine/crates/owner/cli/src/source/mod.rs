@@ -7,7 +7,7 @@ mod parquet;
 use std::path::{Path, PathBuf};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use coffer_table::SparkType;
+use coffer_format::SparkType;
 
 use crate::{
     args::{Encrypt, Format},
@@ -83,7 +83,7 @@ fn find(src: &Path, format: Option<Format>) -> Result<(Vec<PathBuf>, Format), Fa
     for entry in std::fs::read_dir(src).map_err(|error| Failure::io("read", src, error))? {
         let path = entry.map_err(|error| Failure::io("read", src, error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name == coffer_table::MANIFEST_FOLDER {
+        if name == coffer_catalog::MANIFEST_FOLDER {
             return Err(Failure::usage(format!("{} is a sealed table already", src.display())));
         }
         if name.starts_with(['_', '.']) {

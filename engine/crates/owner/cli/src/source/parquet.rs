@@ -6,7 +6,8 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
 };
-use coffer_table::{SparkType, char_varchar, convert};
+use coffer_catalog::convert;
+use coffer_format::{SparkType, char_varchar};
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
     basic::Type,

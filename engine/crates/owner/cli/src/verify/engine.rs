@@ -10,12 +10,11 @@ use std::{
     time::Duration,
 };
 
-use coffer_attest::Verifiers;
-use coffer_keys::{
-    Attestation, Challenge, Challenges, Check, Checks, EnginePublicKey, Evidence, EvidenceError, EvidenceKind,
-    OwnerPublicKey, Policy, Verifier, attest, evidence,
+use coffer_custody::{Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers};
+use coffer_protocol::{
+    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
+    wire::{Attest, EngineEvidence, Refused, TaskMessage},
 };
-use coffer_proto::wire::{Attest, EngineEvidence, Refused, TaskMessage};
 use prost::Message;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use coffer_proto::wire::{StageInput, TaskSpec};
+use coffer_protocol::wire::{StageInput, TaskSpec};
 
 use super::{CoverageError, Products, tiling};
 
@@ -138,7 +138,7 @@ fn of_reduces(reader: &[Vec<Read>]) -> BTreeMap<u32, Vec<Vec<Range<u32>>>> {
 
 #[cfg(test)]
 mod tests {
-    use coffer_proto::wire::{
+    use coffer_protocol::wire::{
         Product,
         product::Side,
         task_spec::{Position, Rectangle},

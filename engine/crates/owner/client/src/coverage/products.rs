@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use coffer_proto::wire::{Product, TaskSpec};
+use coffer_protocol::wire::{Product, TaskSpec};
 
 use super::CoverageError;
 
@@ -116,7 +116,7 @@ fn cell(product: &Product, task: &TaskSpec) -> Result<Option<Vec<u32>>, Coverage
 
 #[cfg(test)]
 mod tests {
-    use coffer_proto::wire::{product::Side, task_spec::Position};
+    use coffer_protocol::wire::{product::Side, task_spec::Position};
 
     use super::*;
 

@@ -17,10 +17,12 @@ impl ClientError {
             Self::Policy(error) => return error.hint().unwrap_or_default(),
             Self::Evidence(error) => return error.hint().unwrap_or_default(),
             Self::Release(error) => return error.hint().unwrap_or_default(),
-            Self::Table(coffer_table::Error::Master(error) | coffer_table::Error::Key { error, .. }) => {
+            Self::Table(coffer_catalog::Error::Master(error) | coffer_catalog::Error::Key { error, .. }) => {
                 return error.hint().unwrap_or_default();
             }
-            Self::Table(error @ coffer_table::Error::PlainChanged) => return error.hint().unwrap_or_default(),
+            Self::Table(error @ coffer_catalog::Error::Format(coffer_format::Error::PlainChanged)) => {
+                return error.hint().unwrap_or_default();
+            }
             Self::Table(error) => table_hint(error),
             Self::Location(error) => error.hint(),
             Self::Unlisted(_) => {
@@ -100,8 +102,9 @@ impl ClientError {
     }
 }
 
-fn table_hint(error: &coffer_table::Error) -> &'static str {
-    use coffer_table::{Error, Fault};
+fn table_hint(error: &coffer_catalog::Error) -> &'static str {
+    use coffer_catalog::Error;
+    use coffer_format::{Error as FormatError, Fault};
     match error {
         Error::Conflict { .. } => return "nothing was written; run it again",
         Error::VersionTaken(_) => {
@@ -128,14 +131,16 @@ fn table_hint(error: &coffer_table::Error) -> &'static str {
         Error::ProtectionChanged { .. } => {
             return "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)";
         }
-        Error::PartitionType(_) => return "use booleans, whole numbers, decimals, strings, dates or timestamps",
-        Error::FileMissing(_) | Error::FileSize { .. } => {
+        Error::Format(FormatError::PartitionType(_)) => {
+            return "use booleans, whole numbers, decimals, strings, dates or timestamps";
+        }
+        Error::Format(FormatError::FileMissing(_)) | Error::FileSize { .. } => {
             return "engines, driver and readers must see the same storage at the same path; if they do, run coffer verify";
         }
         Error::Domain { .. } | Error::LinkShape { .. } | Error::NotOpenable(_) | Error::PartitionedStored => {
             return "the policy says how columns are stored; docs/reference/policy.md has what each protection takes";
         }
-        Error::Scheme { .. } | Error::Stale { .. } => {
+        Error::Format(FormatError::Scheme { .. }) | Error::Stale { .. } => {
             return "coffer verify --deep tells whether the stored values are those that were written";
         }
         _ => {}

@@ -2,9 +2,9 @@
 
 mod hint;
 
-use coffer_keys::{EvidenceError, KeyringError, LocationError, PolicyError, ReleaseError};
+use coffer_custody::{KeyringError, LocationError, PolicyError};
 use coffer_plan::{Unsupported, codec::CodecError};
-use coffer_proto::wire::Problem;
+use coffer_protocol::{EvidenceError, ReleaseError, wire::Problem};
 use datafusion_common::DataFusionError;
 use thiserror::Error;
 
@@ -56,7 +56,7 @@ pub enum ClientError {
     PolicyOfOwner(#[source] PolicyError),
     /// A table does not open.
     #[error(transparent)]
-    Table(#[from] coffer_table::Error),
+    Table(#[from] coffer_catalog::Error),
     /// A table or file at another storage, or at no path.
     #[error(transparent)]
     Location(#[from] LocationError),
@@ -371,6 +371,12 @@ pub enum ClientError {
     Panicked,
 }
 
+impl From<coffer_format::Error> for ClientError {
+    fn from(error: coffer_format::Error) -> Self {
+        Self::Table(error.into())
+    }
+}
+
 impl ClientError {
     /// The stable code.
     pub fn code(&self) -> &str {
@@ -445,7 +451,7 @@ impl ClientError {
         match self {
             Self::Table(error) => !matches!(
                 error,
-                coffer_table::Error::Conflict { .. } | coffer_table::Error::Io { .. }
+                coffer_catalog::Error::Conflict { .. } | coffer_catalog::Error::Format(coffer_format::Error::Io { .. })
             ),
             Self::Denied { .. }
             | Self::DeniedWrite { .. }

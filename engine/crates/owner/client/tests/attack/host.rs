@@ -15,15 +15,15 @@ use bytes::Bytes;
 use coffer_engine::{
     connection,
     enclave::{Enclave, Settings},
-    listen::Listener,
 };
-use coffer_proto::wire::{
+use coffer_process::listen::Listener;
+use coffer_protocol::wire::{
     AcceptCommits, AdmitEngine, Admitted, Attest, Challenge, ClientMessage, CommitsAccepted, Done, EndSession,
     EngineEvidence, ErrorOpened, Failed, Hello, KeysReleased, Need, NeedKeys, NewChallenge, NewSession, OpenError,
     OpenResult, Problem, Refused, Release, ReleaseKeys, SealStage, SealedStage, Session, SessionEnded, Start,
     TaskMessage, TaskResult, Welcome,
 };
-use coffer_saboteur::{
+use coffer_proxy::{
     hands::{Hands, Told},
     lies::Lie,
     past::{End, Outcome},
@@ -75,7 +75,7 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn open(place: &Place<'_>, number: usize) -> Self {
-        let coffer_engine::address::Address::Unix(client) = place.site.address.clone() else {
+        let coffer_process::address::Address::Unix(client) = place.site.address.clone() else {
             unreachable!()
         };
         let client = UnixStream::connect(client).unwrap();
@@ -441,7 +441,7 @@ fn behind_saboteur(place: &Place<'_>, number: usize, hands: &Arc<Hands>) -> (Pat
     })
     .unwrap();
     let _entered = place.runtime.enter();
-    let listener = Listener::bind(&coffer_engine::address::Address::Unix(name("engine"))).unwrap();
+    let listener = Listener::bind(&coffer_process::address::Address::Unix(name("engine"))).unwrap();
     place.runtime.spawn(connection::accept(enclave, listener));
     let relay = Relay {
         engine: name("engine"),

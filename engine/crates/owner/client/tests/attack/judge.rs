@@ -1,6 +1,6 @@
 //! What counts as detected: for each lie the codes that may come of it, by the check that is there for it. All else is wrong.
 
-use coffer_saboteur::lies;
+use coffer_proxy::lies;
 
 /// The word of a task that failed before a sealed error could be made, or without one: its host's word is all there is.
 const NO_SEALED_ERROR: &str = "COFFER_TASK";
@@ -227,11 +227,11 @@ pub(crate) fn beside(lie: &str, end: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use coffer_saboteur::lies::Lie;
+    use coffer_proxy::lies::Lie;
 
     use super::*;
 
-    const REFERENCE: &str = include_str!("../../../../../docs/reference/errors.md");
+    const REFERENCE: &str = include_str!("../../../../../../docs/reference/errors.md");
 
     #[test]
     fn each_lie_has_codes_and_each_code_is_in_the_reference() {

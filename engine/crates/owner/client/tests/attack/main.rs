@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_saboteur::{
+use coffer_proxy::{
     lies::{self, Lie},
     rng::Rng,
 };

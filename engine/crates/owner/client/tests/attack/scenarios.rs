@@ -7,11 +7,11 @@ use std::{
 };
 
 use arrow::{array::AsArray, datatypes::Int64Type};
-use coffer_proto::{
+use coffer_protocol::{
     plan::{DataType, Node, Schema},
     wire::{ClientMessage, EndSession, NewSession, Session, SessionEnded, Start, TaskMessage},
 };
-use coffer_saboteur::rng::Rng;
+use coffer_proxy::rng::Rng;
 
 use crate::{
     harness::{

@@ -4,7 +4,7 @@ use arrow::{
     array::{Array, AsArray, RecordBatch},
     datatypes::Int64Type,
 };
-use coffer_proto::{
+use coffer_protocol::{
     plan::{AggMode, JoinType, Schema},
     wire::{SealStage, StageInput, TaskSpec, task_spec::Rectangle},
 };

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
-use coffer_proto::wire::{
+use coffer_protocol::wire::{
     BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, TableInfo, WriteBegun,
     begin_write::Mode,
 };
-use coffer_saboteur::rng::Rng;
+use coffer_proxy::rng::Rng;
 
 use crate::{
     harness::{Site, ir},

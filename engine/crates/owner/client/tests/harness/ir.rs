@@ -1,6 +1,6 @@
 //! Fragments, written short.
 
-use coffer_proto::plan::{
+use coffer_protocol::plan::{
     self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Limit,
     Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema, Sink, Sort, SortKey, TypeId, Union, Values,
     expand::Projection, expr, join, literal, node::Op, partitioning, sink, values::Row,

@@ -17,21 +17,26 @@ use arrow::{
     ipc::reader::StreamReader,
 };
 use bytes::Bytes;
+use coffer_catalog::{NewColumns, TableWrite};
 use coffer_client::Service;
+use coffer_custody::{Home, Keyring, Passphrase, Vault};
 use coffer_engine::{
-    address::Address,
     connection,
     enclave::{Enclave, Settings},
-    listen::{Listener, ReadHalf, WriteHalf, connect},
     task::kind_byte,
-    wire::{Message, put_message, put_raw, read_message},
 };
-use coffer_keys::{Home, Keyring, Passphrase, Vault};
-use coffer_proto::wire::{
-    AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased, Need,
-    NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
+use coffer_format::{WriteOptions, parse_ddl};
+use coffer_process::{
+    address::Address,
+    listen::{Listener, ReadHalf, WriteHalf, connect},
 };
-use coffer_table::{NewColumns, TableWrite, WriteOptions, parse_ddl};
+use coffer_protocol::{
+    framing::{Message, put_message, put_raw, read_message},
+    wire::{
+        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased,
+        Need, NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
+    },
+};
 use prost::Message as _;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -74,7 +79,7 @@ impl Site {
         let home = Home::at(folder.path().join("home"));
         home.create().unwrap();
         let keyring = Keyring::create(&home.keyring(), &passphrase()).unwrap();
-        coffer_table::policy::replace(&home, &keyring, policy).unwrap();
+        coffer_catalog::policy::replace(&home, &keyring, policy).unwrap();
         let service = Arc::new(set_up(Service::open(home.clone(), &passphrase()).unwrap()));
         let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
         let address = listener.address().clone();
@@ -105,7 +110,7 @@ impl Site {
     /// Makes this the policy, as its owner does.
     pub fn sign(&self, policy: &str) {
         let keyring = Keyring::open(&self.home.keyring(), &passphrase()).unwrap();
-        coffer_table::policy::replace(&self.home, &keyring, policy).unwrap();
+        coffer_catalog::policy::replace(&self.home, &keyring, policy).unwrap();
     }
 
     /// The same home under another client engine: a driver that was started again.
@@ -120,7 +125,7 @@ impl Site {
     /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups of 50 rows.
     pub fn table(&self, name: &str, ddl: &str, files: Vec<Vec<ArrayRef>>) -> PathBuf {
         let vault = Vault::from(Keyring::open(&self.home.keyring(), &passphrase()).unwrap());
-        let policy = coffer_table::policy::open(&self.home, vault.keyring()).unwrap();
+        let policy = coffer_catalog::policy::open(&self.home, vault.keyring()).unwrap();
         let folder = self.folder.path().join(name);
         let new = NewColumns {
             columns: parse_ddl(ddl).unwrap(),

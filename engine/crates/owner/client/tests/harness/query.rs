@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Fragment, Node, Reveal, node::Op, reveal},
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,

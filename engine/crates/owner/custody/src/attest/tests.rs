@@ -1,10 +1,11 @@
 //! `vectors/evidence.json`: reports, and what they are held against. Keys and challenge are repeated bytes.
 
+use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::{
-    EngineKey, Policy, ReleaseReceiver,
+    Policy,
     vectors::{Case, check, flipped},
 };
 

@@ -4,8 +4,7 @@ use argon2::{Algorithm, Argon2, Version};
 use coffer_sealing::{DerivationKey, Secret};
 use zeroize::Zeroizing;
 
-use super::KeyringError;
-use crate::Passphrase;
+use crate::{Passphrase, keyring::KeyringError};
 
 /// The price of one guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,16 +10,18 @@
 
 use std::collections::BTreeMap;
 
-use coffer_sealing::{Error as SealingError, Secret};
+use coffer_sealing::{
+    Error as SealingError, Secret,
+    fields::{Malformed, Reader, Writer},
+};
 use zeroize::Zeroizing;
 
-use super::{
-    KeyringError,
-    master::{Master, MasterStatus, MasterVersion},
-};
 use crate::{
     OwnerKey,
-    codec::{Malformed, Reader, Writer},
+    keyring::{
+        KeyringError,
+        master::{Master, MasterStatus, MasterVersion},
+    },
 };
 
 const MAX_NAME: usize = 64;

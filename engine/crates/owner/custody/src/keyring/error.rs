@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{CEILING, FLOOR, Params};
-use crate::TableId;
+use coffer_sealing::TableId;
+
+use crate::keyring::{CEILING, FLOOR, Params};
 
 /// One variant per cause.
 #[derive(Debug, thiserror::Error)]

@@ -8,20 +8,22 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use coffer_sealing::{DerivationKey, Secret, open_blob, seal_blob};
+use coffer_sealing::{
+    DerivationKey, Secret,
+    fields::{Malformed, Reader, Writer},
+    open_blob, seal_blob,
+};
 use zeroize::Zeroizing;
 
-use super::{
-    FLOOR, Keyring, KeyringError, MasterInfo, MasterStatus,
-    contents::{Contents, check_name, decode_masters, encode_masters, masters_capacity},
-    file::{self, Header, Kind},
-    find,
-    master::Master,
-};
 use crate::{
-    Passphrase,
-    codec::{Malformed, Reader, Writer},
-    durable,
+    Passphrase, durable,
+    keyring::{
+        FLOOR, Keyring, KeyringError, MasterInfo, MasterStatus,
+        contents::{Contents, check_name, decode_masters, encode_masters, masters_capacity},
+        file::{self, Header, Kind},
+        find,
+        master::Master,
+    },
     table_key::check_value,
 };
 

@@ -9,13 +9,16 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use coffer_sealing::{DerivationKey, fill_random, open_blob, seal_blob};
+use coffer_sealing::{
+    DerivationKey,
+    fields::{Malformed, Reader, Writer},
+    fill_random, open_blob, seal_blob,
+};
 use zeroize::Zeroizing;
 
-use super::{KeyringError, Params, argon};
 use crate::{
     Passphrase,
-    codec::{Malformed, Reader, Writer},
+    keyring::{KeyringError, Params, argon},
     table_key::check_value,
 };
 

@@ -5,12 +5,14 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use super::{
-    KeyringError,
-    contents::Contents,
-    file::{self, Header, Kind, Unlocked},
+use crate::{
+    Stamp,
+    keyring::{
+        KeyringError,
+        contents::Contents,
+        file::{self, Header, Kind, Unlocked},
+    },
 };
-use crate::Stamp;
 
 pub(super) struct Held(RwLock<(Stamp, Arc<Contents>)>);
 

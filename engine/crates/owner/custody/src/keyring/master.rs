@@ -7,8 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use coffer_sealing::{DerivationKey, Error as SealingError, Secret};
 
-use super::KeyringError;
-use crate::table_key::check_value;
+use crate::{keyring::KeyringError, table_key::check_value};
 
 /// Whether a master may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,13 +20,14 @@ use std::{
     sync::Arc,
 };
 
-use coffer_sealing::{DerivationKey, Error as SealingError, Secret, open_blob, seal_blob};
-
-use crate::{KeyContext, LinkKey, OwnerKey, OwnerPublicKey, Passphrase, Stamp, TableId, TableKey, durable};
+use coffer_protocol::OwnerPublicKey;
+use coffer_sealing::{DerivationKey, Error as SealingError, Secret, TableId, open_blob, seal_blob};
 use contents::Contents;
 use file::{Header, Kind, Unlocked};
 use held::Held;
 use master::Master;
+
+use crate::{KeyContext, LinkKey, OwnerKey, Passphrase, Stamp, TableKey, durable};
 
 pub(crate) use contents::check_name as check_master_name;
 

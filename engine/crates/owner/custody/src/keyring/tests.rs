@@ -3,12 +3,12 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use coffer_sealing::Secret;
+use coffer_sealing::{ColumnId, LinkId, Secret, TableId};
 use serde::{Deserialize, Serialize};
 
-use super::{master::MasterVersion, *};
+use super::*;
 use crate::{
-    ColumnId, LinkId, TableId,
+    keyring::master::MasterVersion,
     vectors::{Case, base, check, flipped, kept},
 };
 

@@ -8,13 +8,16 @@
 //!
 //! The data files never name the master, so rotating it rewraps table keys and touches no file.
 
-use coffer_sealing::{Secret, open_blob, seal_blob};
+use coffer_sealing::{
+    LinkId, Secret, TableId,
+    fields::{Malformed, Reader, Writer},
+    open_blob, seal_blob,
+};
 use zeroize::Zeroizing;
 
-use super::{KeyringError, contents::check_name, master::MasterVersion};
 use crate::{
-    LinkId, LinkKey, TableId, TableKey,
-    codec::{Malformed, Reader, Writer},
+    LinkKey, TableKey,
+    keyring::{KeyringError, contents::check_name, master::MasterVersion},
     table_key::check_value,
 };
 

@@ -9,12 +9,15 @@
 //! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the context's label and id, not
 //! for the version: a KMS can put a data key under a newer version without showing it to anyone.
 
-use coffer_sealing::{DerivationKey, Secret, open_blob, seal_blob};
+use coffer_sealing::{
+    DerivationKey, Secret,
+    fields::{Malformed, Reader, Writer},
+    open_blob, seal_blob,
+};
 use zeroize::Zeroizing;
 
-use super::{KeyContext, MasterError, MasterKeys, MasterState};
 use crate::{
-    codec::{Malformed, Reader, Writer},
+    master::{KeyContext, MasterError, MasterKeys, MasterState},
     table_key::check_value,
 };
 
@@ -110,7 +113,7 @@ impl<D: DataKeys> MasterKeys for Envelope<D> {
 
     fn version_of(&self, wrapped: &[u8]) -> Result<String, MasterError> {
         // The context only names it in an error, which the caller words.
-        let none = KeyContext::Table(crate::TableId([0; 16]));
+        let none = KeyContext::Table(coffer_sealing::TableId([0; 16]));
         Ok(Sealed::parse(&none, wrapped)?.key.version)
     }
 

@@ -1,7 +1,6 @@
 //! Why a master does not wrap or unwrap.
 
-use super::KeyContext;
-use crate::KeyringError;
+use crate::{KeyringError, master::KeyContext};
 
 /// One variant per cause. `master` is the policy's name for it.
 #[derive(Debug, thiserror::Error)]

@@ -11,9 +11,9 @@ mod vault;
 
 use std::fmt;
 
-use coffer_sealing::Secret;
+use coffer_sealing::{LinkId, Secret, TableId};
 
-use crate::{Keyring, LinkId, MasterInfo, MasterStatus, ParquetKeyId, TableId, WrappedTableKey};
+use crate::{Keyring, MasterInfo, MasterStatus, ParquetKeyId, WrappedTableKey};
 
 pub use envelope::{DataKey, DataKeys, Envelope, WrappedDataKey};
 pub use error::MasterError;

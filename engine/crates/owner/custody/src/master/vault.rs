@@ -6,10 +6,12 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use coffer_sealing::Secret;
+use coffer_sealing::{LinkId, Secret, TableId};
 
-use super::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri, OutsideUri};
-use crate::{Keyring, LinkId, LinkKey, ParquetKeyId, Policy, TableId, TableKey, WrappedTableKey};
+use crate::{
+    Keyring, LinkKey, ParquetKeyId, Policy, TableKey, WrappedTableKey,
+    master::{KeyContext, KeyringMaster, MasterError, MasterKeys, MasterUri, OutsideUri},
+};
 
 /// What a key that a master outside of the keyring wrapped begins with.
 const OUTSIDE: &[u8; 4] = b"CFWX";

@@ -12,7 +12,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::PolicyError;
+use crate::policy::PolicyError;
 
 /// All there are, or those named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Access {
     ) -> Result<Self, PolicyError> {
         for (name, role) in &mut roles {
             for root in &mut role.write_roots {
-                if root.as_os_str().is_empty() || super::zone::climbs(root) {
+                if root.as_os_str().is_empty() || crate::policy::zone::climbs(root) {
                     return Err(PolicyError::WriteRoot {
                         role: name.clone(),
                         path: root.clone(),
@@ -117,7 +117,7 @@ impl Access {
             }
         }
         for name in roles.keys().chain(users.keys()) {
-            super::file::check_name(name)?;
+            crate::policy::file::check_name(name)?;
         }
         let mut accounts: BTreeMap<&Account, &str> = BTreeMap::new();
         for (name, user) in &users {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::{PolicyError, Protection};
+use crate::policy::{PolicyError, Protection};
 
 /// The values that a column may have, both ends included, as the policy writes them: in the column's own terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,7 +253,7 @@ pub(super) fn column(place: &str, written: Written, default: &[Protection]) -> R
         rows: written.rows.map(|Count(rows)| rows),
     };
     if let Some(link) = &column.link {
-        super::file::check_name(link)?;
+        crate::policy::file::check_name(link)?;
     }
     let said = [
         (

@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
+use coffer_sealing::{LinkId, TableId};
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
-use super::{Policy, PolicyError, file};
-use crate::{LinkId, TableId};
+use crate::policy::{Policy, PolicyError, file};
 
 /// Adds a table's entry, or the id and path to an entry that lacks them; comments stay as they are. An entry that says otherwise is an
 /// error.
@@ -96,7 +96,7 @@ pub fn change_masters(
 /// Takes a table's id, path and master away; what is said of its columns stays, for a new table of that name. An entry with another
 /// id, and a table without an entry, is left alone.
 pub fn forget_table(policy: &Policy, name: &str, id: TableId) -> Result<String, PolicyError> {
-    if policy.table(name).ok().and_then(super::TablePolicy::id) != Some(id) {
+    if policy.table(name).ok().and_then(crate::policy::TablePolicy::id) != Some(id) {
         return Ok(policy.text().to_owned());
     }
     edited(policy, |document| {

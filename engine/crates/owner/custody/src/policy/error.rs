@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Protection;
-use crate::{location::LocationError, master::UriError};
+use crate::{location::LocationError, master::UriError, policy::Protection};
 
 /// One variant per cause.
 #[derive(Debug, thiserror::Error)]
@@ -409,9 +408,9 @@ impl PolicyError {
             }
             PolicyError::ZonesDiffer { .. } => "write the path without links, or make the table elsewhere".into(),
             PolicyError::UnknownEvidence(_) => {
-                let all: Vec<&str> = crate::EvidenceKind::ALL
+                let all: Vec<&str> = coffer_protocol::EvidenceKind::ALL
                     .into_iter()
-                    .map(crate::EvidenceKind::name)
+                    .map(coffer_protocol::EvidenceKind::name)
                     .collect();
                 format!("kinds are {}", all.join(", "))
             }

@@ -5,19 +5,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use coffer_protocol::evidence::EvidenceKind;
 use serde::Deserialize;
 
-use super::{
-    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
-    access::{Access, Role, User},
-    column::{Names, Written, WrittenDomain, column, protections},
-    zone::{self, WrittenZone},
-};
 use crate::{
-    evidence::EvidenceKind,
     keyring::{FIRST_MASTER, check_master_name},
     location::local_path,
     master::MasterUri,
+    policy::{
+        Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
+        access::{Access, Role, User},
+        column::{Names, Written, WrittenDomain, column, protections},
+        zone::{self, WrittenZone},
+    },
 };
 
 /// The types that a domain can be given for, as in DDL.

@@ -22,7 +22,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{LinkId, TableId, evidence::EvidenceKind, master::MasterUri};
+use coffer_protocol::evidence::EvidenceKind;
+use coffer_sealing::{LinkId, TableId};
+
+use crate::master::MasterUri;
 
 pub use access::Rights;
 pub use attestation::Attestation;
@@ -31,7 +34,7 @@ pub use error::PolicyError;
 pub use signed::{Policy, PolicyDigest, PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review};
 pub use zone::Zone;
 
-pub use crate::protection::Protection;
+pub use coffer_schemes::Protection;
 
 /// What a new home gets: every setting, with its meaning.
 pub const TEMPLATE: &str = include_str!("template.toml");

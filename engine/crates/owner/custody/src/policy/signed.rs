@@ -2,7 +2,7 @@
 //!
 //! `policy.toml` decides everything at the trusted site, and lies beside programs that need no passphrase to write to it. So its bytes are
 //! authenticated: `policy.sig` holds the version, the MAC under a key of the keyring, and the bytes that were signed, so that a change can
-//! be shown as a difference. Which version is the newest the register says (coffer-table), which is sealed: an older pair of files that is put
+//! be shown as a difference. Which version is the newest the register says (coffer-catalog), which is sealed: an older pair of files that is put
 //! back is refused. What is checked is what is parsed: the file is read once.
 //!
 //! ```text
@@ -22,8 +22,10 @@ use std::{
 
 use aws_lc_rs::digest;
 
-use super::{Draft, PolicyError, difference::difference, file};
-use crate::{Home, durable};
+use crate::{
+    Home, durable,
+    policy::{Draft, PolicyError, difference::difference, file},
+};
 
 pub use crate::keyring::PolicyKey;
 

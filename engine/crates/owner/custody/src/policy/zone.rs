@@ -10,7 +10,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{
+use crate::policy::{
     PolicyError,
     file::{at, check_name},
 };

@@ -1,6 +1,6 @@
 //! Why shares are not made or joined.
 
-use coffer_keys::KeyringError;
+use crate::KeyringError;
 
 /// One variant per cause.
 #[derive(Debug, thiserror::Error)]

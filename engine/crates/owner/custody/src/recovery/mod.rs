@@ -8,28 +8,18 @@
 //! Guarantee: fewer shares than the threshold are independent of the key. An altered share is found out, by its checksum or, if that
 //! was mended too, because the joined key does not open the snapshot; which of them it was then shows only when there are more shares
 //! than needed.
-#![warn(missing_docs)]
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::as_conversions
-    )
-)]
 
 mod error;
 mod share;
 mod text;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use coffer_keys::{ExportedKeys, Keyring, KeyringError};
 use coffer_sealing::{Secret, fill_random};
 use rand_core::{Infallible, TryCryptoRng, TryRng};
 use vsss_rs::Gf256;
 use zeroize::Zeroizing;
+
+use crate::{ExportedKeys, Keyring, KeyringError};
 
 pub use error::RecoveryError;
 pub use share::{Scheme, SetId, Share};

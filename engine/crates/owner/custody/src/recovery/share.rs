@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr};
 use coffer_sealing::Secret;
 use zeroize::Zeroizing;
 
-use crate::{RecoveryError, sha256};
+use crate::recovery::{RecoveryError, sha256};
 
 const MAGIC: &[u8; 4] = b"CFSH";
 const VERSION: u8 = 1;

@@ -1,8 +1,9 @@
 //! Shares come back to the byte, or say why not.
 
-use coffer_keys::{LinkId, LinkKey, Passphrase};
+use coffer_sealing::LinkId;
 
 use super::*;
+use crate::{LinkKey, Passphrase};
 
 struct Made {
     _folder: tempfile::TempDir,

@@ -13,7 +13,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use zeroize::Zeroizing;
 
-use crate::{RecoveryError, Share, sha256};
+use crate::recovery::{RecoveryError, Share, sha256};
 
 const LINE: usize = 40;
 const MAX_TEXT: usize = 4 << 20;

@@ -1,13 +1,15 @@
 //! `vectors/releases.json`, and releases between a live owner and engine. The evidence's hash holds this crate's version,
 //! so a new version needs its vectors blessed.
 
-use coffer_sealing::{SessionId, SessionKey};
+use coffer_protocol::{Challenge, evidence::PROTOCOL};
+use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
+use coffer_sealing::{ColumnId, KekSet, Secret, SessionId, SessionKey, TableId};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::*;
 use crate::{
-    AttestedEngine, Challenge, ColumnId, KekSet, NoTee, OwnerKey, Policy, Simulated, TableId, TableKey, attest,
+    AttestedEngine, NoTee, OwnerKey, Policy, TableKey, attest,
     vectors::{Case, base, check, flipped},
 };
 

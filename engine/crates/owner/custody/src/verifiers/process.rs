@@ -8,9 +8,13 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use coffer_keys::{Attestation, Checks, EvidenceError, EvidenceKind, Verifier, policy::attestation::Hex};
+use coffer_protocol::{EvidenceError, EvidenceKind};
 
-use crate::{Answer, Question};
+use crate::{
+    Attestation, Checks, Verifier,
+    policy::attestation::Hex,
+    verifiers::{Answer, Question},
+};
 
 const PROGRAM: &str = "coffer-attest";
 /// Verifying takes some ten milliseconds.

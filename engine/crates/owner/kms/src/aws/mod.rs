@@ -10,14 +10,16 @@ mod sign;
 use std::{collections::BTreeMap, sync::OnceLock, time::SystemTime};
 
 use base64::Engine;
-use coffer_keys::{
+use coffer_custody::{
     KeyContext, MasterError, MasterState,
     master::{AwsKmsUri, DataKey, DataKeys, OutsideUri, WrappedDataKey},
 };
 use coffer_sealing::Secret;
+use credentials::Profile;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use ureq::http::Request;
+use zeroize::Zeroizing;
 
 use crate::{
     garbage,
@@ -26,8 +28,6 @@ use crate::{
     retry::{Again, Servers},
     secret_text::{STANDARD, SecretText},
 };
-use credentials::Profile;
-use zeroize::Zeroizing;
 
 /// The secret parts of the credentials that a key is asked with.
 pub(crate) fn secrets(uri: &AwsKmsUri) -> Vec<Zeroizing<String>> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use aws_lc_rs::digest::{SHA256, digest};
-use coffer_keys::{
+use coffer_custody::{
     MasterError,
     master::{Pin, Pkcs11Uri},
 };

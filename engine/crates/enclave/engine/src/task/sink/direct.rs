@@ -2,15 +2,17 @@
 
 use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
 use coffer_plan::codec::{Encoder, Packing};
-use coffer_proto::wire::StreamCount;
+use coffer_protocol::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 
-use super::{
-    SinkError,
-    frames::{StreamWriter, rows_per_frame, size_of},
-    padding::Padding,
+use crate::task::{
+    out::Out,
+    sink::{
+        SinkError,
+        frames::{StreamWriter, rows_per_frame, size_of},
+        padding::Padding,
+    },
 };
-use crate::task::out::Out;
 
 /// Rows that small batches are put together to.
 const ROWS: usize = 8192;

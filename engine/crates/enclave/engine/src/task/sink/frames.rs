@@ -2,11 +2,11 @@
 
 use arrow::array::{Array, RecordBatch};
 use coffer_plan::codec::{CodecError, Encoder, pad};
-use coffer_proto::wire::StreamCount;
+use coffer_protocol::wire::StreamCount;
 use coffer_sealing::{StreamSealer, frame::OVERHEAD};
 use thiserror::Error;
 
-use super::padding::Padding;
+use crate::task::sink::padding::Padding;
 
 /// Unpacked bytes that a frame aims at.
 const FRAME_BYTES: usize = 1 << 20;

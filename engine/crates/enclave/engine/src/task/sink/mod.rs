@@ -18,7 +18,7 @@ pub(crate) use select::TaskSink;
 pub(crate) use shuffle::ShuffleSink;
 pub(crate) use write::{WriteSink, Written};
 
-use super::link::LinkError;
+use crate::task::link::LinkError;
 
 /// Why rows do not leave.
 #[derive(Debug, Error)]
@@ -40,7 +40,7 @@ pub enum SinkError {
     Scratch(#[from] std::io::Error),
     /// A file of a table could not be written.
     #[error("a file of the table cannot be written: {0}")]
-    Table(#[from] coffer_table::Error),
+    Table(#[from] coffer_format::Error),
     /// NULL for a column of the table that has none.
     #[error("NULL value appeared in non-nullable field: {0}")]
     NotNull(String),

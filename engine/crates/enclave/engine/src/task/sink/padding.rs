@@ -2,7 +2,7 @@
 //!
 //! A frame is padded inside, after its rows were packed; a stream gets frames without a batch at its end. The true lengths are sealed.
 
-use coffer_proto::plan::{Fragment, Hiding, hiding::Pad};
+use coffer_protocol::plan::{Fragment, Hiding, hiding::Pad};
 use coffer_sealing::frame::MAX_FRAME_LEN;
 
 use crate::task::Check;

@@ -9,18 +9,23 @@ use coffer_plan::{
     partitioner::{PartitionContext, Partitioner},
     sample::Sampler,
 };
-use coffer_proto::{
+use coffer_protocol::{
     plan::{Fragment, partitioning, sink},
     wire::StreamCount,
 };
 use coffer_sealing::{Attempt, StreamTarget};
 use datafusion_execution::memory_pool::MemoryConsumer;
 
-use super::{DirectSink, ShuffleSink, SinkError, WriteSink, Written, padding::Padding};
 use crate::{
     enclave::Enclave,
     session::Session,
-    task::{Check, TaskError, descriptor::Assignment, link::Link, out::Out},
+    task::{
+        Check, TaskError,
+        descriptor::Assignment,
+        link::Link,
+        out::Out,
+        sink::{DirectSink, ShuffleSink, SinkError, WriteSink, Written, padding::Padding},
+    },
 };
 
 /// The sink of a task, with what cuts its rows.

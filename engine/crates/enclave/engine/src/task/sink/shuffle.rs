@@ -10,19 +10,21 @@ use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,
 };
-use coffer_plan::codec::{Encoder, Packing};
-use coffer_proto::wire::StreamCount;
+use coffer_plan::{
+    codec::{Encoder, Packing},
+    spill::{Extent, Scratch, SpillFolder},
+};
+use coffer_protocol::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use super::{
-    SinkError,
-    frames::{StreamWriter, rows_per_frame, size_of},
-    padding::Padding,
-};
-use crate::{
-    spill::{Extent, Scratch, SpillFolder},
-    task::out::Out,
+use crate::task::{
+    out::Out,
+    sink::{
+        SinkError,
+        frames::{StreamWriter, rows_per_frame, size_of},
+        padding::Padding,
+    },
 };
 
 /// Rows are packed when so many bytes of them are held, also when the pool has more: frames are large enough then.

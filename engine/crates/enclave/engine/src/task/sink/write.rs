@@ -8,16 +8,15 @@ use arrow::{
     compute::partition,
     datatypes::{DataType, SchemaRef},
 };
-use coffer_keys::TableId;
+use coffer_format::{Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_plan::{boundary_schema, codec::Packing};
-use coffer_proto::wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup};
-use coffer_table::{Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_protocol::wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup};
+use coffer_sealing::TableId;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use super::SinkError;
 use crate::{
     session::Session,
-    task::{Check, TaskError, descriptor::Assignment},
+    task::{Check, TaskError, descriptor::Assignment, sink::SinkError},
 };
 
 /// A row group is never held to less than this, however small the pool is.
@@ -199,7 +198,7 @@ fn in_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, Sin
     )?)
 }
 
-fn described(written: coffer_table::WrittenFile) -> WrittenFile {
+fn described(written: coffer_format::WrittenFile) -> WrittenFile {
     let pin = written.pin;
     let order = |order: &Option<ColumnOrder>| match order {
         None => 0,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coffer_keys::evidence::EvidenceKind;
+use coffer_protocol::evidence::EvidenceKind;
 
 use super::{
     Check, Posture,

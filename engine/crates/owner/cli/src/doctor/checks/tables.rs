@@ -1,6 +1,6 @@
 //! Tables that are not sealed.
 
-use coffer_keys::Protection;
+use coffer_schemes::Protection;
 
 use super::{
     Check,

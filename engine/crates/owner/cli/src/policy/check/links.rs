@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coffer_keys::Protection;
+use coffer_schemes::Protection;
 
 use super::{CheckedColumn, CheckedTable, OTHERS};
 

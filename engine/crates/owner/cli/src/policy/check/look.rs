@@ -7,8 +7,11 @@ use arrow::{
     array::{Array, ArrayRef},
     row::{OwnedRow, RowConverter, SortField},
 };
-use coffer_keys::{Home, Policy, Protection, Vault};
-use coffer_table::{Error, FilePin, FileReader, SparkType, StoredColumn, Target, VerifiedManifest, open_table};
+use coffer_catalog::{Error, FileReader, Target, VerifiedManifest, open_table};
+use coffer_custody::{Home, Policy, Vault};
+use coffer_format::Error as FormatError;
+use coffer_format::{FilePin, SparkType, StoredColumn};
+use coffer_schemes::Protection;
 
 use crate::failure::{Exit, Failure};
 
@@ -69,7 +72,9 @@ pub(super) fn look(
         Ok(table) => table,
         Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this home's register")),
         Err(Error::Unfinished(_)) => return Ok(Err("its first version was never finished")),
-        Err(Error::Io { .. } | Error::NotATable(_)) => return Ok(Err("its folder cannot be read from here")),
+        Err(Error::Format(FormatError::Io { .. }) | Error::NotATable(_)) => {
+            return Ok(Err("its folder cannot be read from here"));
+        }
         Err(error) => return Err(error.into()),
     };
     let manifest = table.manifest();

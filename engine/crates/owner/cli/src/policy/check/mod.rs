@@ -12,16 +12,17 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use coffer_keys::{ColumnPolicy, Draft, Policy, Protection, TablePolicy, Vault, policy::signed::looks_signed};
+use coffer_custody::{ColumnPolicy, Draft, Policy, TablePolicy, Vault, policy::signed::looks_signed};
+use coffer_schemes::Protection;
+use links::Linked;
+use look::{Look, SeenColumn};
+use warnings::Warning;
 
 use crate::{
     args::PolicyCheck,
     failure::{Exit, Failure},
     site::Site,
 };
-use links::Linked;
-use look::{Look, SeenColumn};
-use warnings::Warning;
 
 pub(crate) use warnings::reference;
 
@@ -142,9 +143,9 @@ fn opened(site: &Site, args: &PolicyCheck, wanted: &[&TablePolicy]) -> Result<Op
         }
         // The tables are as they were made, and it is what will be said of them that is looked at here.
         let keyring = site.keyring()?;
-        return Ok(Some(match coffer_table::policy::last(&site.home()?, &keyring) {
+        return Ok(Some(match coffer_catalog::policy::last(&site.home()?, &keyring) {
             Ok(last) => {
-                let masters = coffer_masters::of(&last);
+                let masters = coffer_kms::of(&last);
                 Ok((last, Vault::new(keyring, masters)))
             }
             Err(_) => Err("no policy was signed yet, so no table is opened"),

@@ -1,6 +1,6 @@
 //! The report, as text and as JSON.
 
-use coffer_keys::Draft;
+use coffer_custody::Draft;
 use serde_json::{Value, json};
 
 use super::{

@@ -1,7 +1,7 @@
 //! What a column's protections show to whoever holds the files, and what can be done with it unopened: in words.
 
-use coffer_keys::Protection::{self, Ashe, Det, Ope, Ore, Plain, Std, Tee};
-use coffer_table::SparkType;
+use coffer_format::SparkType;
+use coffer_schemes::Protection::{self, Ashe, Det, Ope, Ore, Plain, Std, Tee};
 
 use super::CheckedColumn;
 

@@ -1,8 +1,8 @@
 //! How many values a column may have, as far as types and domains tell.
 
 use arrow::{array::types::Date32Type, compute::kernels::cast_utils::Parser};
-use coffer_keys::Domain;
-use coffer_table::SparkType;
+use coffer_custody::Domain;
+use coffer_format::SparkType;
 
 use super::CheckedColumn;
 

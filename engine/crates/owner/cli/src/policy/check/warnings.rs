@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use coffer_keys::{Draft, Protection};
+use coffer_custody::Draft;
+use coffer_schemes::Protection;
 use serde_json::{Value, json};
 
 use super::{

@@ -1,5 +1,6 @@
+use coffer_sealing::{LinkId, TableId};
+
 use super::*;
-use crate::{LinkId, TableId};
 
 /// A KMS whose data key is always the same, and whose wrapped form is any bytes.
 struct Fixed;

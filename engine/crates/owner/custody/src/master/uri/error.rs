@@ -1,6 +1,6 @@
 //! What is wrong with a master's URI.
 
-use super::SCHEMES;
+use crate::master::uri::SCHEMES;
 
 /// One variant per cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

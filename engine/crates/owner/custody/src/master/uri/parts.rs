@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use super::{UriError, short};
+use crate::master::uri::{UriError, short};
 
 /// Servers of one master at most.
 const MAX_SERVERS: usize = 16;

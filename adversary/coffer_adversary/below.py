@@ -1,4 +1,4 @@
-"""The same lies below Spark: engine/crates/client/tests/attack, where the real client engine and real engines run in one
+"""The same lies below Spark: engine/crates/owner/client/tests/attack, where the real client engine and real engines run in one
 process with a small executor between them, hundreds of times as fast."""
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("secret-in-settings", {"COFFER_SECRET_IN_CONF"}),
     # properties.py
     _harmless("job-group-guessed", "a group's name is hashed with a salt of the driver's"),
-    # below Spark alone: engine/crates/client/tests/attack/scenarios.rs
+    # below Spark alone: engine/crates/owner/client/tests/attack/scenarios.rs
     _must("repeat-map-of-a-limit", {"mixed"}),
     _must("repeat-map-of-*", {"mixed"}, Benign("what is summed exactly is the same in any order", 1.0)),
     _must("replay-a-session-ended-long-ago", {"session"}),

@@ -1,4 +1,4 @@
-"""Control of the saboteurs: the programs that stand in for `coffer-engine` beside each executor (engine/crates/saboteur).
+"""Control of the saboteurs: the programs that stand in for `coffer-engine` beside each executor (adversary/proxy).
 
 Each listens on a socket of its own in one folder, and takes one line of JSON for each connection.
 """

@@ -1,4 +1,4 @@
-"""Lies told on the wire between executor and engine. What each does is in engine/crates/saboteur; here is when."""
+"""Lies told on the wire between executor and engine. What each does is in adversary/proxy; here is when."""
 
 from __future__ import annotations
 

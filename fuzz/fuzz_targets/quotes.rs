@@ -4,7 +4,8 @@
 
 use std::{path::Path, sync::OnceLock};
 
-use coffer_keys::{Attestation, EvidenceKind};
+use coffer_custody::Attestation;
+use coffer_protocol::EvidenceKind;
 use coffer_verifiers::check;
 use tempfile::TempDir;
 

@@ -10,7 +10,7 @@ from coffer._find import target_dir
 
 LEAKSCAN = ("coffer-leakscan",)
 # The first is its name once its crate has moved beside the harness, the second until then.
-PROXY = ("coffer-proxy", "coffer-saboteur")
+PROXY = "coffer-proxy"
 
 
 def find(names: tuple[str, ...]) -> Path:

@@ -1,4 +1,4 @@
-"""Writes engine/crates/expr/tests/golden/*.tsv: what vanilla Spark gives for each expression over edge values.
+"""Writes engine/crates/core/expr/tests/golden/*.tsv: what vanilla Spark gives for each expression over edge values.
 
 Run with pyspark 4.1.3 and Java 17 (`python testing/tools/make_expr_golden.py`); the Rust test `expr_golden` replays the files.
 A line: name, mode, time zone, argument types, result type, the arguments, the result; tab separated. An argument type
@@ -15,7 +15,7 @@ import sys
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "engine/crates/expr/tests/golden"
+OUT = pathlib.Path(__file__).resolve().parents[2] / "engine/crates/core/expr/tests/golden"
 ZONE = "America/Los_Angeles"
 
 spark = (

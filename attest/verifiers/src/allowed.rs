@@ -1,6 +1,6 @@
 //! Checks that several kinds have in common.
 
-use coffer_keys::{Checks, policy::attestation::Hex};
+use coffer_custody::{Checks, policy::attestation::Hex};
 
 /// Notes whether a value is on a list. An empty list allows nothing.
 pub(crate) fn one_of<const N: usize>(checks: &mut Checks, name: &str, found: &[u8; N], allowed: &[Hex<N>]) -> bool {

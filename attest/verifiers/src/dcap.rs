@@ -5,7 +5,8 @@
 
 use std::{fmt::Write, fs::File, io::Read, path::Path};
 
-use coffer_keys::{Attestation, Checks, EvidenceKind, policy::attestation::Tcb};
+use coffer_custody::{Attestation, Checks, policy::attestation::Tcb};
+use coffer_protocol::EvidenceKind;
 use dcap_qvl::{QuoteCollateralV3, intel::quote_fmspc, quote::Quote, verify::QuoteVerifier};
 use serde::Deserialize;
 

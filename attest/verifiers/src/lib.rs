@@ -23,8 +23,11 @@ mod snp;
 mod tdx;
 mod tpm;
 
-use coffer_attest::{Answer, Question};
-use coffer_keys::{Attestation, Checks, EvidenceKind};
+use coffer_custody::{
+    Attestation, Checks,
+    verifiers::{Answer, Question},
+};
+use coffer_protocol::EvidenceKind;
 
 /// A report is at most this long: the largest, quotes with certificates, have some 10 KB.
 const MAX_REPORT: usize = 128 << 10;

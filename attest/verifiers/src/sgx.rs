@@ -1,6 +1,7 @@
 //! SGX: quotes of version 3.
 
-use coffer_keys::{Attestation, Checks, EvidenceKind, policy::attestation::Hex};
+use coffer_custody::{Attestation, Checks, policy::attestation::Hex};
+use coffer_protocol::EvidenceKind;
 use dcap_qvl::quote::EnclaveReport;
 
 use crate::{allowed, dcap};

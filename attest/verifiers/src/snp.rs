@@ -7,7 +7,7 @@
 
 mod certificate;
 
-use coffer_keys::{
+use coffer_custody::{
     Attestation, Checks,
     policy::attestation::{Hex, SnpTcb},
 };

@@ -1,6 +1,7 @@
 //! TDX: quotes of versions 4 and 5.
 
-use coffer_keys::{Attestation, Checks, EvidenceKind, policy::attestation::Hex};
+use coffer_custody::{Attestation, Checks, policy::attestation::Hex};
+use coffer_protocol::EvidenceKind;
 use dcap_qvl::quote::TDAttributes;
 
 use crate::{allowed, dcap};

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use coffer_keys::{
-    Attestation, Checks, EvidenceKind,
+use coffer_custody::{
+    Attestation, Checks,
     policy::attestation::{Hex, Signer, SnpTcb, TcbState},
 };
+use coffer_protocol::EvidenceKind;
 use coffer_verifiers::check;
 
 /// When the collateral of the first quotes was in force: June 2025.

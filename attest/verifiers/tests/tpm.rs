@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use coffer_keys::{
-    Attestation, EvidenceKind,
+use coffer_custody::{
+    Attestation,
     policy::attestation::{Hex, Tpm},
 };
+use coffer_protocol::EvidenceKind;
 use coffer_verifiers::check;
 
 fn vector(name: &str) -> Vec<u8> {

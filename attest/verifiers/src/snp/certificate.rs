@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coffer_keys::Attestation;
+use coffer_custody::Attestation;
 use sev::{
     certs::snp::{Certificate, Chain, Verifiable, builtin, ca},
     firmware::guest::AttestationReport,

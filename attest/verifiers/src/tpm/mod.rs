@@ -8,7 +8,7 @@ mod key;
 mod quote;
 mod reader;
 
-use coffer_keys::{Attestation, Checks, policy::attestation::Hex};
+use coffer_custody::{Attestation, Checks, policy::attestation::Hex};
 use ring::digest::{SHA256, digest};
 
 use self::{key::Key, quote::Quote, reader::Reader};

@@ -150,7 +150,7 @@ private[coffer] object Estimates {
   }
 
   /**
-   * The sets of rows that the sums of all groups took (engine/crates/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
+   * The sets of rows that the sums of all groups took (engine/crates/core/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
    * for each stretch of 65,536 rows of which a group has any; or a bit for each row of the table, for each group.
    */
   private def taken(away: LogicalPlan, sum: Opening): Double = {

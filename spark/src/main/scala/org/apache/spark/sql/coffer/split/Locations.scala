@@ -15,7 +15,7 @@ import org.apache.spark.sql.coffer.common.CofferException
  * Where a sealed table lies, as people and catalogs write it: a path, or a `file:` URL. Whatever names another storage is refused before
  * anything is made; as a path, `s3a://bucket/t` would be a folder `s3a:` below the working directory.
  *
- * What is a scheme is decided as Hadoop's `Path` does. The other half of this rule is `engine/crates/keys/src/location.rs`; both read its
+ * What is a scheme is decided as Hadoop's `Path` does. The other half of this rule is `engine/crates/owner/custody/src/location.rs`; both read its
  * vectors, `locations.json`.
  */
 object Locations {

@@ -14,7 +14,7 @@ import org.apache.spark.sql.coffer.common.CofferException
 
 /** What storage is served, by the vectors that Rust reads too. */
 class LocationsSuite extends AnyFunSuite {
-  private val vectors = new ObjectMapper().readTree(Paths.get("../engine/crates/keys/vectors/locations.json").toFile).asScala.toSeq
+  private val vectors = new ObjectMapper().readTree(Paths.get("../engine/crates/owner/custody/vectors/locations.json").toFile).asScala.toSeq
 
   private def settings(default: String): Configuration = {
     val conf = new Configuration(false)

@@ -1,0 +1,181 @@
+//! Casts among the flat types, in the three modes. `is_fallible` says which may raise.
+//!
+//! LEGACY: NULL for a text that is not a value, wrapping for integers. ANSI: an error. TRY: as ANSI, with NULL for the
+//! error.
+
+mod numbers;
+mod text;
+mod times;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use coffer_protocol::plan::{self, EvalMode, FloatText, TypeId};
+use datafusion_common::ScalarValue;
+use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};
+
+use crate::{
+    SparkError, Unsupported,
+    compile::type_of,
+    function::{CallInfo, Entry, Fallible, Kernel, SparkFunction, entry},
+    literal,
+    types::sql_name,
+    zone::Zone,
+};
+
+pub(crate) const FUNCTIONS: &[Entry] = &[entry("to_pretty_string", Fallible::Always, text::to_pretty_string)];
+
+/// What a cast's kernel is chosen by.
+pub(crate) struct CastInfo<'a> {
+    from: &'a DataType,
+    to: &'a DataType,
+    mode: EvalMode,
+    float_text: FloatText,
+    zone: &'a str,
+}
+
+impl CastInfo<'_> {
+    /// ANSI's conversions: an error (or with TRY, NULL) instead of a wrapped number.
+    fn strict(&self) -> bool {
+        self.mode != EvalMode::Legacy
+    }
+
+    fn raises(&self) -> bool {
+        self.mode == EvalMode::Ansi
+    }
+
+    fn zone(&self) -> Result<Zone, Unsupported> {
+        Zone::of(self.zone)
+    }
+
+    fn unsupported(&self) -> Unsupported {
+        Unsupported::new(
+            "cast",
+            format!("no cast from {} to {}", sql_name(self.from), sql_name(self.to)),
+        )
+    }
+}
+
+/// Casts `child`; the same expression if it has the type already.
+pub(crate) fn compile(
+    child: Arc<dyn PhysicalExpr>,
+    to: &DataType,
+    (mode, float_text): (EvalMode, FloatText),
+    zone: &str,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let from = type_of(&child, schema)?;
+    if from == *to {
+        return Ok(child);
+    }
+    if from.is_null() {
+        return Ok(Arc::new(Literal::new(literal::typed_null(to)?)));
+    }
+    let info = CastInfo {
+        from: &from,
+        to,
+        mode,
+        float_text,
+        zone,
+    };
+    let kernel = match (&from, to) {
+        (_, DataType::Utf8) => text::to_text(&info)?,
+        (DataType::Utf8, _) => text::from_text(&info)?,
+        (DataType::Date32 | DataType::Timestamp(..), _) | (_, DataType::Date32 | DataType::Timestamp(..)) => {
+            times::cast(&info)?
+        }
+        _ => numbers::cast(&info)?,
+    };
+    let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
+    let types = [from.clone()];
+    let call = CallInfo {
+        name: &name,
+        args: &[child],
+        types: &types,
+        ret: to,
+        mode,
+        float_text,
+        zone,
+    };
+    Ok(Arc::new(SparkFunction::new(&call, kernel)))
+}
+
+/// Whether the cast may raise an error, as far as the types tell without the input's schema.
+pub(crate) fn is_fallible(cast: &plan::Cast) -> bool {
+    let to = cast.to.as_ref().and_then(|to| TypeId::try_from(to.id).ok());
+    let from = cast.child.as_deref().and_then(static_type);
+    // Binary that is not UTF-8 has no Arrow string.
+    if to == Some(TypeId::String) {
+        return !matches!(from, Some(from) if from != TypeId::Binary);
+    }
+    // A text may be something that only Java reads.
+    if matches!(to, Some(TypeId::Float | TypeId::Double | TypeId::Timestamp))
+        && !matches!(from, Some(from) if from != TypeId::String)
+    {
+        return true;
+    }
+    let widening = matches!(
+        (from, to),
+        (Some(TypeId::Date), Some(TypeId::TimestampNtz | TypeId::Timestamp))
+            | (Some(TypeId::Timestamp | TypeId::TimestampNtz), Some(TypeId::Date))
+            | (
+                Some(TypeId::Byte),
+                Some(TypeId::Short | TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+            )
+            | (
+                Some(TypeId::Short),
+                Some(TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+            )
+            | (Some(TypeId::Int), Some(TypeId::Long | TypeId::Float | TypeId::Double))
+            | (Some(TypeId::Long), Some(TypeId::Float | TypeId::Double))
+            | (Some(TypeId::Float), Some(TypeId::Double))
+            | (Some(TypeId::Decimal), Some(TypeId::Float | TypeId::Double))
+    );
+    cast.mode == i32::from(EvalMode::Ansi) && !widening
+}
+
+fn static_type(expr: &plan::Expr) -> Option<TypeId> {
+    use plan::expr::Kind;
+    let data_type = match expr.kind.as_ref()? {
+        Kind::Literal(v) => v.r#type.as_ref(),
+        Kind::Call(v) => v.r#type.as_ref(),
+        Kind::Cast(v) => v.to.as_ref(),
+        Kind::CaseWhen(v) => v.r#type.as_ref(),
+        Kind::Subquery(v) => v.r#type.as_ref(),
+        Kind::InList(_) => return Some(TypeId::Boolean),
+        Kind::Column(_) => None,
+    };
+    TypeId::try_from(data_type?.id).ok()
+}
+
+/// A text that is not a value of the type.
+fn invalid_input(text: &str, to: &DataType) -> SparkError {
+    SparkError::new(
+        "CAST_INVALID_INPUT",
+        format!(
+            "The value '{text}' of the type \"STRING\" cannot be cast to \"{}\" because it is malformed. Correct the \
+             value as per the syntax, or change its target type. Use `try_cast` to tolerate malformed input and return \
+             NULL instead.",
+            sql_name(to)
+        ),
+    )
+}
+
+/// A value outside the target type.
+fn overflow(value: &str, from: &DataType, to: &DataType) -> SparkError {
+    SparkError::new(
+        "CAST_OVERFLOW",
+        format!(
+            "The value {value} of the type \"{}\" cannot be cast to \"{}\" due to an overflow. Use `try_cast` to tolerate \
+             overflow and return NULL instead.",
+            sql_name(from),
+            sql_name(to)
+        ),
+    )
+}
+
+/// NULL in every row: what LEGACY makes of casts that have no meaning.
+fn null_kernel(to: &DataType) -> Result<Kernel, Unsupported> {
+    let null: ScalarValue = literal::typed_null(to)?;
+    Ok(Arc::new(move |_, rows| null.to_array_of_size(rows)))
+}

@@ -1,0 +1,267 @@
+//! From the IR to physical expressions: names are looked up in the families' tables, types are checked, and what is
+//! missing is refused with its name.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use coffer_protocol::plan::{self, EvalMode, FloatText, expr::Kind};
+use datafusion_physical_expr::{
+    PhysicalExpr,
+    expressions::{Column, Literal},
+};
+
+use crate::{
+    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
+    function::{CallInfo, Entry, Fallible, SparkFunction},
+    literal, math, predicate, repeatable, strings, types,
+};
+
+/// Gives the expression that stands for a subquery's value: a literal where it is known already, else one that reads
+/// it when the task runs.
+type SubqueryResolver = dyn Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> + Send + Sync;
+
+/// What compilation needs beside the expression and its input.
+#[derive(Clone, Default)]
+pub struct CompileContext {
+    subqueries: Option<Arc<SubqueryResolver>>,
+}
+
+impl CompileContext {
+    /// A context in which subquery values come from `resolver`; the expression it returns must have the given type.
+    pub fn with_subqueries(
+        resolver: impl Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            subqueries: Some(Arc::new(resolver)),
+        }
+    }
+}
+
+/// Compiles one expression over the columns of `schema`.
+pub fn compile(
+    expr: &plan::Expr,
+    schema: &SchemaRef,
+    context: &CompileContext,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let malformed = |what: &str| Unsupported::new(what, "the fragment leaves out a part of it");
+    let sub = |expr: &plan::Expr| compile(expr, schema, context);
+    match expr.kind.as_ref().ok_or_else(|| malformed("an expression"))? {
+        Kind::Literal(value) => Ok(Arc::new(Literal::new(literal::scalar(value)?))),
+        Kind::Column(position) => {
+            let index = usize::try_from(*position).unwrap_or(usize::MAX);
+            let field = schema.fields().get(index).ok_or_else(|| {
+                Unsupported::new(
+                    format!("column {position}"),
+                    format!("the input has {} columns", schema.fields().len()),
+                )
+            })?;
+            Ok(Arc::new(Column::new(field.name(), index)))
+        }
+        Kind::Call(call) => {
+            let args = call.args.iter().map(sub).collect::<Result<Vec<_>, _>>()?;
+            compile_call(call, args, schema)
+        }
+        Kind::Cast(cast) => {
+            let child = sub(cast.child.as_deref().ok_or_else(|| malformed("cast"))?)?;
+            let to = types::required(cast.to.as_ref(), "cast")?;
+            let style = float_text("cast", cast.float_text)?;
+            cast::compile(child, &to, (mode("cast", cast.mode)?, style), &cast.time_zone, schema)
+        }
+        Kind::CaseWhen(case) => {
+            let mut branches = Vec::with_capacity(case.branches.len());
+            for branch in &case.branches {
+                let when = branch.when.as_ref().ok_or_else(|| malformed("case_when"))?;
+                let then = branch.then.as_ref().ok_or_else(|| malformed("case_when"))?;
+                branches.push((sub(when)?, sub(then)?));
+            }
+            let otherwise = case.otherwise.as_deref().map(sub).transpose()?;
+            let data_type = types::required(case.r#type.as_ref(), "case_when")?;
+            conditional::case_when(branches, otherwise, &data_type, is_fallible(expr), schema)
+        }
+        Kind::InList(list) => {
+            let value = sub(list.value.as_deref().ok_or_else(|| malformed("in_list"))?)?;
+            let items = list.list.iter().map(sub).collect::<Result<Vec<_>, _>>()?;
+            let fallible = list.list.iter().any(is_fallible);
+            predicate::in_list(value, items, fallible, schema)
+        }
+        Kind::Subquery(value) => {
+            let data_type = types::required(value.r#type.as_ref(), "a subquery's value")?;
+            let resolved = context
+                .subqueries
+                .as_ref()
+                .and_then(|resolve| resolve(value.id, &data_type));
+            let resolved = resolved
+                .ok_or_else(|| Unsupported::new(format!("subquery {}", value.id), "its value was not given"))?;
+            match type_of(&resolved, schema)? == data_type {
+                true => Ok(resolved),
+                false => Err(Unsupported::new(
+                    format!("subquery {}", value.id),
+                    "its value has another type",
+                )),
+            }
+        }
+    }
+}
+
+/// Whether evaluating the expression on a row may raise an error. Errs on the side of yes: a fallible expression must
+/// not be evaluated on rows that Spark would not evaluate it on.
+#[must_use]
+pub fn is_fallible(expr: &plan::Expr) -> bool {
+    let boxed = |expr: &Option<Box<plan::Expr>>| expr.as_deref().is_none_or(is_fallible);
+    match &expr.kind {
+        None => true,
+        Some(Kind::Literal(_) | Kind::Column(_) | Kind::Subquery(_)) => false,
+        Some(Kind::Call(call)) => call.args.iter().any(is_fallible) || call_is_fallible(call),
+        Some(Kind::Cast(cast)) => boxed(&cast.child) || cast::is_fallible(cast),
+        Some(Kind::CaseWhen(case)) => {
+            case.otherwise.as_deref().is_some_and(is_fallible)
+                || case.branches.iter().any(|branch| {
+                    branch.when.as_ref().is_none_or(is_fallible) || branch.then.as_ref().is_none_or(is_fallible)
+                })
+        }
+        Some(Kind::InList(list)) => boxed(&list.value) || list.list.iter().any(is_fallible),
+    }
+}
+
+/// Makes equal keys equal bit for bit: of a float, every NaN becomes one NaN and −0.0 becomes 0.0; other types stay.
+pub fn normalize_key(key: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let data_type = type_of(&key, schema)?;
+    if !data_type.is_floating() {
+        return Ok(key);
+    }
+    build_function(
+        "normalize_nan_and_zero",
+        vec![key],
+        vec![data_type.clone()],
+        &data_type,
+        (EvalMode::Legacy, FloatText::Shortest),
+        "",
+    )
+}
+
+pub(crate) fn type_of(expr: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<DataType, Unsupported> {
+    expr.data_type(schema)
+        .map_err(|e| Unsupported::new(expr.to_string(), e.strip_backtrace()))
+}
+
+fn mode(what: &str, mode: i32) -> Result<EvalMode, Unsupported> {
+    EvalMode::try_from(mode).map_err(|_| Unsupported::new(what, format!("unknown evaluation mode {mode}")))
+}
+
+fn float_text(what: &str, style: i32) -> Result<FloatText, Unsupported> {
+    FloatText::try_from(style).map_err(|_| Unsupported::new(what, format!("unknown text of floats {style}")))
+}
+
+fn compile_call(
+    call: &plan::Call,
+    args: Vec<Arc<dyn PhysicalExpr>>,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let name = call.name.as_str();
+    if !repeatable::is_listed(name) {
+        return Err(Unsupported::new(name, "the engine has no such function"));
+    }
+    let fallible: Vec<bool> = call.args.iter().map(is_fallible).collect();
+    let data_type = types::required(call.r#type.as_ref(), name)?;
+    if let Some(node) = predicate::node(name, &args, &fallible, schema) {
+        return check_type(node?, &data_type, name, schema);
+    }
+    if let Some(node) = conditional::node(name, &args, &data_type, &fallible, schema) {
+        return node;
+    }
+    let types = args
+        .iter()
+        .map(|arg| type_of(arg, schema))
+        .collect::<Result<Vec<_>, _>>()?;
+    let how = (mode(name, call.mode)?, float_text(name, call.float_text)?);
+    build_function(name, args, types, &data_type, how, &call.time_zone)
+}
+
+fn check_type(
+    node: Arc<dyn PhysicalExpr>,
+    data_type: &DataType,
+    name: &str,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let found = type_of(&node, schema)?;
+    if &found == data_type {
+        return Ok(node);
+    }
+    Err(Unsupported::new(
+        name,
+        format!("the fragment says {data_type}, its arguments give {found}"),
+    ))
+}
+
+fn build_function(
+    name: &str,
+    args: Vec<Arc<dyn PhysicalExpr>>,
+    types: Vec<DataType>,
+    ret: &DataType,
+    (mode, float_text): (EvalMode, FloatText),
+    zone: &str,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    // Markers of the optimiser: they say something of their argument and change nothing.
+    if is_marker(name)
+        && let ([arg], [data_type]) = (args.as_slice(), types.as_slice())
+        && data_type == ret
+    {
+        return Ok(Arc::clone(arg));
+    }
+    let call = CallInfo {
+        name,
+        args: &args,
+        types: &types,
+        ret,
+        mode,
+        float_text,
+        zone,
+    };
+    let entry = find(name).ok_or_else(|| Unsupported::new(name, "the engine has no such function"))?;
+    let kernel = (entry.build)(&call)?;
+    Ok(Arc::new(SparkFunction::new(&call, kernel)))
+}
+
+fn is_marker(name: &str) -> bool {
+    matches!(
+        name,
+        "promote_precision" | "known_not_null" | "known_nullable" | "known_floating_point_normalized"
+    )
+}
+
+fn call_is_fallible(call: &plan::Call) -> bool {
+    if predicate::is_node(&call.name) || conditional::is_node(&call.name) || is_marker(&call.name) {
+        return false;
+    }
+    match find(&call.name).map(|entry| entry.fallible) {
+        Some(Fallible::Never) => false,
+        Some(Fallible::Ansi) => call.mode == i32::from(EvalMode::Ansi),
+        Some(Fallible::Always) | None => true,
+    }
+}
+
+const FAMILIES: [&[Entry]; 9] = [
+    arithmetic::FUNCTIONS,
+    average::FUNCTIONS,
+    decimal::FUNCTIONS,
+    math::FUNCTIONS,
+    predicate::FUNCTIONS,
+    strings::FUNCTIONS,
+    datetime::FUNCTIONS,
+    cast::FUNCTIONS,
+    cipher::FUNCTIONS,
+];
+
+fn find(name: &str) -> Option<&'static Entry> {
+    FAMILIES.into_iter().flatten().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.into_iter().flatten().map(|entry| entry.name)
+}
+
+#[cfg(test)]
+pub(crate) fn is_known(name: &str) -> bool {
+    find(name).is_some() || predicate::is_node(name) || conditional::is_node(name) || is_marker(name)
+}

@@ -1,0 +1,244 @@
+//! Which functions give the same value each time: one list, from which nothing is left out. A
+//! function that is not in it is not compiled, so none is admitted before somebody has asked what
+//! it depends on.
+//!
+//! What a function may depend on is its arguments and what the fragment says of it (types, mode,
+//! time zone). Not: the clock, a seed, the machine (`exp`, `log` and `pow` are `libm`'s and not the
+//! processor's, time zones are compiled in), the task, the place of a row among others. What Spark
+//! has of those kinds (`rand`, `uuid`, `monotonically_increasing_id`, `spark_partition_id`,
+//! `input_file_name`) is refused by the translation; `current_timestamp` and its like are literals
+//! by then.
+
+use coffer_protocol::plan::{self, expr::Kind};
+
+/// Functions of their arguments alone, in order.
+const REPEATABLE: &[&str] = &[
+    "abs",
+    "add",
+    "add_months",
+    "and",
+    "ascii",
+    "b_round",
+    "bit_length",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bround",
+    "ceil",
+    "char_type_write_side_check",
+    "check_overflow",
+    "chr",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "contains",
+    "date_add",
+    "date_add_ym_interval",
+    "date_diff",
+    "date_format",
+    "date_format_class",
+    "date_from_unix_date",
+    "date_sub",
+    "day_of_month",
+    "day_of_week",
+    "day_of_year",
+    "decimal_divide_with_overflow_check",
+    "divide",
+    "ends_with",
+    "eq",
+    "eq_null_safe",
+    "equal_null_safe",
+    "equal_to",
+    "exp",
+    "floor",
+    "ge",
+    "greater_than",
+    "greater_than_or_equal",
+    "greatest",
+    "gt",
+    "hour",
+    "if",
+    "init_cap",
+    "integral_divide",
+    "is_nan",
+    "is_not_null",
+    "is_null",
+    "known_floating_point_normalized",
+    "known_not_null",
+    "known_nullable",
+    "last_day",
+    "le",
+    "least",
+    "left",
+    "length",
+    "less_than",
+    "less_than_or_equal",
+    "like",
+    "log",
+    "log10",
+    "logarithm",
+    "lower",
+    "lt",
+    "make_date",
+    "make_decimal",
+    "micros_to_timestamp",
+    "millis_to_timestamp",
+    "minute",
+    "month",
+    "months_between",
+    "multiply",
+    "normalize_nan_and_zero",
+    "not",
+    "octet_length",
+    "or",
+    "ore_compare",
+    "pmod",
+    "pow",
+    "promote_precision",
+    "quarter",
+    "read_side_padding",
+    "remainder",
+    "reverse",
+    "right",
+    "rlike",
+    "round",
+    "second",
+    "second_with_fraction",
+    "seconds_of_time",
+    "seconds_to_timestamp",
+    "shift_left",
+    "shift_right",
+    "shift_right_unsigned",
+    "signum",
+    "sqrt",
+    "starts_with",
+    "string_instr",
+    "string_l_pad",
+    "string_locate",
+    "string_lpad",
+    "string_r_pad",
+    "string_repeat",
+    "string_replace",
+    "string_rpad",
+    "string_space",
+    "string_translate",
+    "string_trim",
+    "string_trim_left",
+    "string_trim_right",
+    "substring",
+    "substring_index",
+    "subtract",
+    "to_pretty_string",
+    "trunc_date",
+    "trunc_timestamp",
+    "unary_minus",
+    "unix_date",
+    "unix_micros",
+    "unix_millis",
+    "unix_seconds",
+    "unscaled_value",
+    "upper",
+    "varchar_type_write_side_check",
+    "week_day",
+    "week_of_year",
+    "year",
+    "year_of_week",
+];
+
+pub(crate) fn is_listed(name: &str) -> bool {
+    REPEATABLE.binary_search(&name).is_ok()
+}
+
+/// Whether the expression gives the same value for the same row, each time, in each engine. A
+/// subquery's value is one for a query.
+#[must_use]
+pub fn is_repeatable(expr: &plan::Expr) -> bool {
+    let given = |expr: &Option<Box<plan::Expr>>| expr.as_deref().is_some_and(is_repeatable);
+    let all = |exprs: &[plan::Expr]| exprs.iter().all(is_repeatable);
+    match &expr.kind {
+        None => false,
+        Some(Kind::Literal(_) | Kind::Column(_) | Kind::Subquery(_)) => true,
+        Some(Kind::Call(call)) => is_listed(&call.name) && all(&call.args),
+        Some(Kind::Cast(cast)) => given(&cast.child),
+        Some(Kind::CaseWhen(case)) => {
+            let branch = |branch: &plan::case_when::Branch| {
+                let (when, then) = (branch.when.as_ref(), branch.then.as_ref());
+                when.is_some_and(is_repeatable) && then.is_some_and(is_repeatable)
+            };
+            case.branches.iter().all(branch) && case.otherwise.as_deref().is_none_or(is_repeatable)
+        }
+        Some(Kind::InList(list)) => given(&list.value) && all(&list.list),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile;
+
+    #[test]
+    fn the_list_is_in_order_and_of_functions_that_there_are() {
+        assert!(REPEATABLE.is_sorted());
+        for name in REPEATABLE {
+            assert!(compile::is_known(name), "{name} is listed, and no function");
+        }
+    }
+
+    /// Else it could not be called: better said here.
+    #[test]
+    fn every_function_is_listed() {
+        for name in compile::names() {
+            assert!(
+                is_listed(name),
+                "{name}: what does it depend on beside its arguments? Then list it, or not"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_listed_is_not_repeatable_wherever_it_stands() {
+        let literal = || plan::Expr {
+            kind: Some(Kind::Literal(plan::Literal::default())),
+        };
+        let call = |name: &str, args| plan::Expr {
+            kind: Some(Kind::Call(plan::Call {
+                name: name.to_owned(),
+                args,
+                ..plan::Call::default()
+            })),
+        };
+        assert!(is_repeatable(&call("add", vec![literal(), literal()])));
+        for name in ["rand", "uuid", "monotonically_increasing_id", "current_timestamp", ""] {
+            assert!(!is_repeatable(&call(name, vec![])), "{name}");
+            let cast = plan::Cast {
+                child: Some(Box::new(call(name, vec![]))),
+                ..plan::Cast::default()
+            };
+            let cast = plan::Expr {
+                kind: Some(Kind::Cast(Box::new(cast))),
+            };
+            assert!(!is_repeatable(&cast), "{name} in a cast");
+            assert!(!is_repeatable(&call("add", vec![literal(), cast])), "{name} in a call");
+            let list = plan::InList {
+                value: Some(Box::new(literal())),
+                list: vec![call(name, vec![])],
+            };
+            let list = plan::Expr {
+                kind: Some(Kind::InList(Box::new(list))),
+            };
+            assert!(!is_repeatable(&list), "{name} in a list");
+            let case = plan::CaseWhen {
+                branches: vec![plan::case_when::Branch {
+                    when: Some(literal()),
+                    then: Some(call(name, vec![])),
+                }],
+                ..plan::CaseWhen::default()
+            };
+            let case = plan::Expr {
+                kind: Some(Kind::CaseWhen(Box::new(case))),
+            };
+            assert!(!is_repeatable(&case), "{name} in CASE");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! An aggregate call of the IR as a DataFusion aggregate function.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, BooleanArray, StructArray},
+    datatypes::{DataType, Field, FieldRef, Fields},
+};
+use coffer_protocol::plan::EvalMode;
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion_expr::{
+    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+    function::{AccumulatorArgs, StateFieldsArgs},
+};
+
+use super::{
+    ashe::Sums,
+    average::{AverageDecimal, AverageDouble},
+    count::Count,
+    extreme,
+    first_last::FirstLast,
+    moments::Moments,
+    state::GroupState,
+    sum::{SumDouble, SumLong, SumTracked, Tracked},
+};
+
+/// What an aggregate's result depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependsOn {
+    /// The rows of a group, in whatever order they come and however partial results were made of them.
+    Rows,
+    /// Their order as well.
+    Order,
+}
+
+/// What is computed: Spark's function over these types.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Function {
+    name: String,
+    kind: Kind,
+    eval: EvalMode,
+    /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of the rows in Spark's types.
+    pub(super) buffer: Vec<DataType>,
+    /// Type of the result.
+    pub(super) result: DataType,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Count,
+    SumLong,
+    SumDouble,
+    SumTracked { wide: bool },
+    AverageDouble,
+    AverageDecimal { sum: (u8, i8), wide: bool },
+    Extreme { largest: bool },
+    FirstLast { last: bool, ignore_nulls: bool },
+    Moments { sample: bool, deviation: bool },
+    AsheSum,
+}
+
+impl Function {
+    /// The function of that name over arguments of these types; the reason if there is none.
+    pub(super) fn resolve(name: &str, inputs: &[DataType], eval: EvalMode, ignore_nulls: bool) -> Result<Self, String> {
+        use DataType::{Binary, Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8};
+        let one = || match inputs {
+            [input] => Ok(input),
+            _ => Err(format!("takes one argument, not {}", inputs.len())),
+        };
+        let integral = |t: &DataType| matches!(t, Int8 | Int16 | Int32 | Int64);
+        let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
+            (
+                precision.saturating_add(more).min(38),
+                scale.saturating_add(more_scale).min(38),
+            )
+        };
+        // With ten digits more than its values have, a sum of fewer than 10^10 rows fits whatever their order; with fewer more, one on the
+        // way may not, and is kept and sent as a wider number.
+        let sum_of_decimals = |precision: u8, scale: i8| {
+            let (sum, scale) = bounded(precision, scale, 10, 0);
+            match sum.saturating_sub(precision) {
+                10.. => (Decimal128(sum, scale), false),
+                _ => (Binary, true),
+            }
+        };
+        let of = |kind, buffer: Vec<DataType>, result: DataType| {
+            Ok(Self {
+                name: name.to_owned(),
+                kind,
+                eval,
+                buffer,
+                result,
+            })
+        };
+        match name {
+            "count" => of(Kind::Count, vec![Int64], Int64),
+            "sum" => match one()? {
+                t if integral(t) && eval == EvalMode::Try => {
+                    of(Kind::SumTracked { wide: true }, vec![Binary, Boolean], Int64)
+                }
+                t if integral(t) => of(Kind::SumLong, vec![Int64], Int64),
+                Float32 | Float64 => of(Kind::SumDouble, vec![Binary], Float64),
+                Decimal128(p, s) => {
+                    let (buffer, wide) = sum_of_decimals(*p, *s);
+                    let (p, s) = bounded(*p, *s, 10, 0);
+                    of(Kind::SumTracked { wide }, vec![buffer, Boolean], Decimal128(p, s))
+                }
+                other => Err(format!("no sum of {other}")),
+            },
+            "avg" | "average" => match one()? {
+                t if integral(t) || matches!(t, Float32 | Float64) => {
+                    of(Kind::AverageDouble, vec![Binary, Int64], Float64)
+                }
+                Decimal128(p, s) => {
+                    let (sum, result) = (bounded(*p, *s, 10, 0), bounded(*p, *s, 4, 4));
+                    let (buffer, wide) = sum_of_decimals(*p, *s);
+                    of(
+                        Kind::AverageDecimal { sum, wide },
+                        vec![buffer, Int64],
+                        Decimal128(result.0, result.1),
+                    )
+                }
+                other => Err(format!("no average of {other}")),
+            },
+            "min" | "max" | "bool_and" | "bool_or" => {
+                let input = one()?.clone();
+                let largest = matches!(name, "max" | "bool_or");
+                let known = extreme::state(&input, largest).is_some();
+                let boolean = !name.starts_with("bool") || input == Boolean;
+                if !(known && boolean) {
+                    return Err(format!("no order of {input}"));
+                }
+                of(Kind::Extreme { largest }, vec![input.clone()], input)
+            }
+            "ashe_sum" => match inputs {
+                [Int64, Binary, Int64] => of(Kind::AsheSum, vec![Binary], Binary),
+                _ => Err("takes a value, its file and its row".to_owned()),
+            },
+            "first" | "last" => {
+                let input = one()?.clone();
+                let known = input.is_primitive() || matches!(input, Boolean | Utf8 | Binary | DataType::Null);
+                if !known {
+                    return Err(format!("not of {input}"));
+                }
+                of(
+                    Kind::FirstLast {
+                        last: name == "last",
+                        ignore_nulls,
+                    },
+                    vec![input.clone(), Boolean],
+                    input,
+                )
+            }
+            "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" | "variance_samp" | "variance_pop" => {
+                if one()? != &Float64 {
+                    return Err("takes a double".to_owned());
+                }
+                let (sample, deviation) = (name.ends_with("samp"), name.starts_with("stddev"));
+                of(
+                    Kind::Moments { sample, deviation },
+                    vec![Float64, Binary, Binary],
+                    Float64,
+                )
+            }
+            _ => Err("is not known to this engine".to_owned()),
+        }
+    }
+
+    /// What the result depends on. Every function is here: what is not known to be of its rows alone must be said to be of their order.
+    pub(super) fn depends_on(&self) -> DependsOn {
+        match &self.kind {
+            Kind::Count | Kind::Extreme { .. } => DependsOn::Rows,
+            // Wraps, or ends the query: there are no two results.
+            Kind::SumLong => DependsOn::Rows,
+            // Exact until the one rounding of the result.
+            Kind::SumDouble | Kind::AverageDouble | Kind::Moments { .. } => DependsOn::Rows,
+            // Whether it fits is asked of the result only.
+            Kind::SumTracked { .. } | Kind::AverageDecimal { .. } => DependsOn::Rows,
+            // A sum modulo 2^64, and a set of rows.
+            Kind::AsheSum => DependsOn::Rows,
+            Kind::FirstLast { .. } => DependsOn::Order,
+        }
+    }
+
+    fn state(&self) -> Result<Box<dyn GroupState>> {
+        let decimal = |data_type: Option<&DataType>| match data_type {
+            Some(DataType::Decimal128(precision, scale)) => Some((*precision, *scale)),
+            _ => None,
+        };
+        Ok(match &self.kind {
+            Kind::Count => Box::new(Count::default()),
+            Kind::SumLong => Box::new(SumLong::new(self.eval)),
+            Kind::SumDouble => Box::new(SumDouble::default()),
+            Kind::SumTracked { wide } => {
+                let kind = match decimal(Some(&self.result)) {
+                    Some((precision, scale)) => Tracked::Decimal(precision, scale),
+                    None => Tracked::Long,
+                };
+                Box::new(SumTracked::new(kind, *wide, self.eval))
+            }
+            Kind::AverageDouble => Box::new(AverageDouble::default()),
+            Kind::AverageDecimal { sum, wide } => {
+                let result = decimal(Some(&self.result))
+                    .ok_or_else(|| internal_datafusion_err!("an average of decimals is no decimal"))?;
+                Box::new(AverageDecimal::new(*sum, *wide, result, self.eval))
+            }
+            Kind::Extreme { largest } => extreme::state(&self.result, *largest)
+                .ok_or_else(|| internal_datafusion_err!("no order of {}", self.result))?,
+            Kind::FirstLast { last, ignore_nulls } => {
+                Box::new(FirstLast::new(*last, *ignore_nulls, self.result.clone())?)
+            }
+            Kind::Moments { sample, deviation } => Box::new(Moments::new(*sample, *deviation)),
+            Kind::AsheSum => Box::new(Sums::default()),
+        })
+    }
+}
+
+/// One call: the function, what comes in (rows, or buffers to merge) and what goes out of a DataFusion stage that
+/// evaluates (results, or buffers as one struct).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Call {
+    pub(super) function: Function,
+    pub(super) merges: bool,
+    pub(super) yields_buffers: bool,
+    /// Names of the buffer columns.
+    pub(super) names: Vec<String>,
+}
+
+impl Call {
+    fn fields(&self) -> Fields {
+        self.names
+            .iter()
+            .zip(&self.function.buffer)
+            .map(|(name, data_type)| Arc::new(Field::new(name, data_type.clone(), true)))
+            .collect()
+    }
+
+    pub(super) fn output(&self) -> DataType {
+        if self.yields_buffers {
+            DataType::Struct(self.fields())
+        } else {
+            self.function.result.clone()
+        }
+    }
+
+    fn groups(&self) -> Result<Groups> {
+        Ok(Groups {
+            call: self.clone(),
+            state: self.function.state()?,
+        })
+    }
+}
+
+/// The call in DataFusion's clothes.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub(super) struct Udaf {
+    call: Call,
+    signature: Signature,
+}
+
+impl Udaf {
+    pub(super) fn new(call: Call) -> Self {
+        Self {
+            call,
+            signature: Signature::variadic_any(Volatility::Immutable),
+        }
+    }
+}
+
+impl AggregateUDFImpl for Udaf {
+    fn name(&self) -> &str {
+        &self.call.function.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.call.output())
+    }
+
+    fn state_fields(&self, _: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        Ok(self.call.fields().iter().cloned().collect())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let mut groups = self.call.groups()?;
+        groups.state.resize(1);
+        Ok(Box::new(OneGroup { groups, zeros: vec![] }))
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(self.call.groups()?))
+    }
+}
+
+struct Groups {
+    call: Call,
+    state: Box<dyn GroupState>,
+}
+
+impl Groups {
+    fn output(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        if !self.call.yields_buffers {
+            return self.state.evaluate(emit);
+        }
+        let buffers = self.state.buffers(emit)?;
+        Ok(Arc::new(StructArray::try_new(self.call.fields(), buffers, None)?))
+    }
+}
+
+impl GroupsAccumulator for Groups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.state.resize(total_num_groups);
+        if self.call.merges {
+            self.state.merge(values, group_indices, opt_filter)
+        } else {
+            self.state.update(values, group_indices, opt_filter)
+        }
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        self.output(emit_to)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.state.buffers(emit_to)
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.state.resize(total_num_groups);
+        self.state.merge(values, group_indices, None)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        // Every row is a group of its own.
+        let rows = values
+            .first()
+            .map(|column| column.len())
+            .or_else(|| opt_filter.map(arrow::array::Array::len))
+            .ok_or_else(|| internal_datafusion_err!("an aggregate got no columns"))?;
+        let mut state = self.call.function.state()?;
+        state.resize(rows);
+        let groups: Vec<usize> = (0..rows).collect();
+        if self.call.merges {
+            state.merge(values, &groups, opt_filter)?;
+        } else {
+            state.update(values, &groups, opt_filter)?;
+        }
+        state.buffers(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        self.state.size()
+    }
+}
+
+/// Aggregation without grouping: the same state with one group.
+struct OneGroup {
+    groups: Groups,
+    zeros: Vec<usize>,
+}
+
+impl fmt::Debug for OneGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneGroup")
+            .field("call", &self.groups.call)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OneGroup {
+    fn zeros(&mut self, columns: &[ArrayRef]) -> usize {
+        let rows = columns.first().map_or(0, |column| column.len());
+        if self.zeros.len() < rows {
+            self.zeros.resize(rows, 0);
+        }
+        rows
+    }
+}
+
+impl Accumulator for OneGroup {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let rows = self.zeros(values);
+        self.groups.update_batch(values, &self.zeros[..rows], None, 1)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let rows = self.zeros(states);
+        self.groups.merge_batch(states, &self.zeros[..rows], 1)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        ScalarValue::try_from_array(&self.groups.output(EmitTo::All)?, 0)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let buffers = self.groups.state.buffers(EmitTo::All)?;
+        buffers
+            .iter()
+            .map(|buffer| ScalarValue::try_from_array(buffer, 0))
+            .collect()
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.groups.size() + self.zeros.capacity() * size_of::<usize>()
+    }
+}

@@ -1,0 +1,539 @@
+//! Nodes of a fragment as operators, one small function for each kind.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow::{
+    compute::SortOptions,
+    datatypes::{DataType, SchemaRef},
+};
+use coffer_expr::CompileContext;
+use coffer_protocol::plan::{
+    AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
+};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
+
+use crate::{
+    NodeMetrics, Revealer, Unsupported, aggregate, columns,
+    expand::ExpandExec,
+    input::InputExec,
+    join::{self, Side, Sides, Spec},
+    limit::LimitExec,
+    metrics, order,
+    reveal::RevealExec,
+    scan::ScanExec,
+    schema::schema_of,
+    top_k::TopKExec,
+    union::UnionExec,
+    values::{self, ValuesExec},
+};
+
+/// The fragment version that [`build`] reads.
+const VERSION: u32 = 1;
+
+/// What a plan is built for.
+pub struct BuildContext<'a> {
+    /// How many partitions (tasks) the stage has.
+    pub partitions: usize,
+    /// Subquery values and the like, for expressions.
+    pub expressions: &'a CompileContext,
+    /// Who opens stored columns: in the client engine, for what runs at home.
+    pub revealer: Option<Arc<dyn Revealer>>,
+}
+
+/// One plan for all tasks that an engine runs of a fragment.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    root: Arc<dyn ExecutionPlan>,
+    /// The operators of each node, the top one first.
+    nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
+}
+
+impl Plan {
+    /// The root operator.
+    pub fn root(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.root
+    }
+
+    /// Schema of the rows that [`Self::execute`] yields; its types are those of the fragment's output.
+    pub fn schema(&self) -> SchemaRef {
+        self.root.schema()
+    }
+
+    /// Starts one partition. `context` carries the task's [`crate::TaskIo`].
+    pub fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> datafusion_common::Result<SendableRecordBatchStream> {
+        self.root.execute(partition, context)
+    }
+
+    /// What the operators of one partition counted so far. Runs of the same partition on the same plan add up.
+    pub fn metrics(&self, partition: usize) -> Vec<NodeMetrics> {
+        metrics::collect(&self.nodes, partition)
+    }
+}
+
+/// Turns a fragment into a plan of `context.partitions` partitions, or says why not.
+pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupported> {
+    if fragment.version != VERSION {
+        return Err(Unsupported::Version {
+            found: fragment.version,
+            expected: VERSION,
+        });
+    }
+    let root = fragment.root.as_ref().ok_or(Unsupported::Malformed {
+        node: 0,
+        what: "no root",
+    })?;
+    let mut builder = Builder {
+        expressions: Expressions(context.expressions),
+        revealer: context.revealer.clone(),
+        nodes: vec![],
+        in_broadcast: false,
+    };
+    let plan = builder.node(root, context.partitions)?;
+    let output = fragment.output.as_ref().ok_or(Unsupported::Malformed {
+        node: root.id,
+        what: "no output schema",
+    })?;
+    same_types(root.id, &plan.schema(), &schema_of(output, root.id)?)?;
+    let plan = if scatters(fragment) {
+        in_fixed_order(root.id, plan)?
+    } else {
+        plan
+    };
+    Ok(Plan {
+        root: plan,
+        nodes: builder.nodes,
+    })
+}
+
+/// Whether rows leave by their place in the stream rather than by their values.
+fn scatters(fragment: &Fragment) -> bool {
+    let Some(sink::Kind::Shuffle(partitioning)) = fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()) else {
+        return false;
+    };
+    matches!(&partitioning.kind, Some(partitioning::Kind::RoundRobin(robin)) if robin.partitions > 1)
+}
+
+/// Rows sorted by all their columns: a repeated task must send every row where the first one sent it, also if its inputs
+/// arrive in another order.
+fn in_fixed_order(node: u32, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+    let schema = plan.schema();
+    let columns = schema.fields().iter().enumerate().map(|(index, field)| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+        // Not the canonical form of keys: -0.0 and 0.0 are different rows.
+        PhysicalSortExpr {
+            expr: column,
+            options: SortOptions::default(),
+        }
+    });
+    match LexOrdering::new(columns) {
+        Some(ordering) => Ok(Arc::new(SortExec::new(ordering, plan).with_preserve_partitioning(true))),
+        // Rows without columns are all the same.
+        None if schema.fields().is_empty() => Ok(plan),
+        None => Err(Unsupported::Malformed {
+            node,
+            what: "an order of no columns",
+        }),
+    }
+}
+
+/// Columns are bound by position, so types must agree position by position.
+pub(crate) fn same_types(node: u32, found: &SchemaRef, declared: &SchemaRef) -> Result<(), Unsupported> {
+    if found.fields().len() != declared.fields().len() {
+        return Err(Unsupported::Type {
+            node,
+            column: found.fields().len().min(declared.fields().len()),
+            found: format!("the last of {}", found.fields().len()),
+            declared: format!("{} columns", declared.fields().len()),
+        });
+    }
+    for (column, (found, declared)) in found.fields().iter().zip(declared.fields()).enumerate() {
+        if found.data_type() != declared.data_type() {
+            return Err(Unsupported::Type {
+                node,
+                column,
+                found: found.data_type().to_string(),
+                declared: declared.data_type().to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn mode_of(call: &AggCall) -> String {
+    match coffer_protocol::plan::AggMode::try_from(call.mode) {
+        Ok(mode) => format!("{}_{}", mode.as_str_name().to_ascii_lowercase(), call.name),
+        Err(_) => call.name.clone(),
+    }
+}
+
+/// Compiles expressions on behalf of nodes.
+pub(crate) struct Expressions<'a>(pub(crate) &'a CompileContext);
+
+impl Expressions<'_> {
+    pub(crate) fn compile(
+        &self,
+        node: u32,
+        expr: &Expr,
+        schema: &SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+        coffer_expr::compile(expr, schema, self.0).map_err(|source| Unsupported::Expression { node, source })
+    }
+
+    /// An expression that rows are grouped, sorted or partitioned by: −0.0 and NaN in canonical form.
+    pub(crate) fn key(&self, node: u32, expr: &Expr, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+        let compiled = self.compile(node, expr, schema)?;
+        coffer_expr::normalize_key(compiled, schema).map_err(|source| Unsupported::Expression { node, source })
+    }
+
+    pub(crate) fn boolean(
+        &self,
+        node: u32,
+        expr: &Expr,
+        schema: &SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+        let compiled = self.compile(node, expr, schema)?;
+        let data_type = compiled
+            .data_type(schema)
+            .map_err(|source| Unsupported::Operators { node, source })?;
+        if data_type == DataType::Boolean {
+            Ok(compiled)
+        } else {
+            Err(Unsupported::Malformed {
+                node,
+                what: "a condition that is not boolean",
+            })
+        }
+    }
+}
+
+type NamedExprs = Vec<(Arc<dyn PhysicalExpr>, String)>;
+
+struct Builder<'a> {
+    expressions: Expressions<'a>,
+    revealer: Option<Arc<dyn Revealer>>,
+    nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
+    /// Whether the nodes being built are the broadcast side of a join: one partition, the same in every task.
+    in_broadcast: bool,
+}
+
+impl Builder<'_> {
+    fn node(&mut self, node: &Node, partitions: usize) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        let id = node.id;
+        let malformed = |what| Unsupported::Malformed { node: id, what };
+        let operators = |source| Unsupported::Operators { node: id, source };
+        let op = node.op.as_ref().ok_or(malformed("a node without operator"))?;
+        match op {
+            Op::Input(input) if input.broadcast != self.in_broadcast => {
+                return Err(malformed(
+                    "a broadcast is read as the build side of a join, and nothing else is",
+                ));
+            }
+            Op::Scan(_) | Op::Values(_) | Op::Join(_) | Op::Union(_) if self.in_broadcast => {
+                return Err(malformed("a broadcast side with other rows than the broadcast's"));
+            }
+            _ => {}
+        }
+        let made: Vec<Arc<dyn ExecutionPlan>> = match op {
+            Op::Scan(scan) => {
+                let schema = schema_of(scan.schema.as_ref().ok_or(malformed("a scan without schema"))?, id)?;
+                let pushed = scan
+                    .pushed
+                    .iter()
+                    .map(|conjunct| {
+                        if coffer_expr::is_fallible(conjunct) {
+                            return Err(malformed("a pushed conjunct that can fail"));
+                        }
+                        self.expressions.boolean(id, conjunct, &schema)
+                    })
+                    .collect::<Result<Vec<_>, _>>()?;
+                vec![Arc::new(ScanExec::new(scan.scan_id, schema, pushed, partitions))]
+            }
+            Op::Input(input) => {
+                let schema = schema_of(input.schema.as_ref().ok_or(malformed("an input without schema"))?, id)?;
+                if input.broadcast && !input.merge.is_empty() {
+                    return Err(malformed("a broadcast has no order"));
+                }
+                let merge = if input.merge.is_empty() {
+                    None
+                } else {
+                    Some(order::ordering(id, &input.merge, &schema, &self.expressions)?)
+                };
+                vec![Arc::new(InputExec::new(input.input_id, schema, merge, partitions))]
+            }
+            Op::Values(values) => {
+                let batch = values::batch(id, values)?;
+                vec![Arc::new(ValuesExec::new(batch, partitions))]
+            }
+            Op::Filter(filter) => {
+                let child = self.child(id, filter.child.as_deref(), partitions)?;
+                let condition = filter
+                    .condition
+                    .as_ref()
+                    .ok_or(malformed("a filter without condition"))?;
+                let condition = self.expressions.boolean(id, condition, &child.schema())?;
+                vec![Arc::new(FilterExec::try_new(condition, child).map_err(operators)?)]
+            }
+            Op::Project(project) => {
+                let (child, exprs) = self.projected(id, project, partitions)?;
+                vec![Arc::new(ProjectionExec::try_new(exprs, child).map_err(operators)?)]
+            }
+            Op::Aggregate(node) => {
+                let child = self.child(id, node.child.as_deref(), partitions)?;
+                aggregate::plan(id, node, child, &self.expressions)?
+            }
+            Op::Sort(sort) => {
+                let child = self.child(id, sort.child.as_deref(), partitions)?;
+                vec![self.sort(id, sort, child)?]
+            }
+            Op::Limit(limit) => {
+                let child = self.child(id, limit.child.as_deref(), partitions)?;
+                let rows = |rows: u64| usize::try_from(rows).map_err(|_| malformed("a limit beyond memory"));
+                let fetch = limit.fetch.map(rows).transpose()?;
+                vec![Arc::new(LimitExec::new(child, rows(limit.skip)?, fetch))]
+            }
+            Op::Expand(expand) => {
+                let child = self.child(id, expand.child.as_deref(), partitions)?;
+                let schema = schema_of(expand.schema.as_ref().ok_or(malformed("an expand without schema"))?, id)?;
+                let mut projections = Vec::with_capacity(expand.projections.len());
+                for projection in &expand.projections {
+                    projections.push(self.typed(id, &projection.exprs, &child.schema(), &schema)?);
+                }
+                vec![Arc::new(ExpandExec::new(child, projections, schema))]
+            }
+            Op::Union(union) => {
+                let schema = schema_of(union.schema.as_ref().ok_or(malformed("a union without schema"))?, id)?;
+                let stacked = !union.children_partitions.is_empty();
+                if stacked && union.children_partitions.len() != union.children.len() {
+                    return Err(malformed("a union with other children than partition counts"));
+                }
+                let mut children = Vec::with_capacity(union.children.len());
+                for (index, child) in union.children.iter().enumerate() {
+                    let own = match union.children_partitions.get(index) {
+                        Some(own) => usize::try_from(*own).map_err(|_| malformed("partition count"))?,
+                        None => partitions,
+                    };
+                    let child = self.node(child, own)?;
+                    same_types(id, &child.schema(), &schema)?;
+                    children.push(child);
+                }
+                let plan = UnionExec::new(children, schema, stacked);
+                if plan.properties().output_partitioning().partition_count() != partitions {
+                    return Err(malformed("a union of another number of partitions than its stage"));
+                }
+                vec![Arc::new(plan)]
+            }
+            Op::Join(join) => self.join(id, join, None, partitions)?,
+            Op::Reveal(reveal) => {
+                let revealer = self.revealer.clone();
+                let revealer = revealer.ok_or(malformed("a column to open in an engine that opens none"))?;
+                let child = self.child(id, reveal.child.as_deref(), partitions)?;
+                let fields = reveal.columns.iter().map(|column| Field {
+                    name: column.name.clone(),
+                    r#type: column.r#type,
+                    nullable: column.nullable,
+                    ..Field::default()
+                });
+                let schema = Schema {
+                    fields: fields.collect(),
+                };
+                let schema = schema_of(&schema, id)?;
+                let columns = reveal.columns.clone().into();
+                vec![Arc::new(RevealExec::try_new(id, child, columns, revealer, schema)?)]
+            }
+        };
+        self.keep(id, made)
+    }
+
+    /// Enters a node's operators, and gives the top one.
+    fn keep(&mut self, id: u32, made: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        let top = made.first().map(Arc::clone).ok_or(Unsupported::Malformed {
+            node: id,
+            what: "a node without operator",
+        })?;
+        self.nodes.push((id, made));
+        Ok(top)
+    }
+
+    /// The child of a projection, and its expressions over it. A join makes only the columns that are read: each costs a
+    /// copy of every row that comes out.
+    fn projected(
+        &mut self,
+        id: u32,
+        project: &Project,
+        partitions: usize,
+    ) -> Result<(Arc<dyn ExecutionPlan>, NamedExprs), Unsupported> {
+        let Some((child, Op::Join(join))) = project
+            .child
+            .as_deref()
+            .and_then(|child| Some((child, child.op.as_ref()?)))
+        else {
+            let child = self.child(id, project.child.as_deref(), partitions)?;
+            let exprs = self.named(id, &project.exprs, &child.schema())?;
+            return Ok((child, exprs));
+        };
+        let mut needed = BTreeSet::new();
+        for expr in project.exprs.iter().filter_map(|named| named.expr.as_ref()) {
+            columns::gather(expr, &mut needed);
+        }
+        if needed.is_empty() {
+            // Rows without columns are only counted; one column carries the count.
+            needed.insert(0);
+        }
+        let needed: Vec<u32> = needed.into_iter().collect();
+        let made = self.join(child.id, join, Some(&needed), partitions)?;
+        let plan = self.keep(child.id, made)?;
+        let narrowed: Vec<NamedExpr> = project
+            .exprs
+            .iter()
+            .map(|named| NamedExpr {
+                name: named.name.clone(),
+                expr: named.expr.as_ref().map(|expr| columns::narrowed(expr, &needed)),
+            })
+            .collect();
+        let exprs = self.named(id, &narrowed, &plan.schema())?;
+        Ok((plan, exprs))
+    }
+
+    /// The operators of a join; with `needed`, of these columns of its output only.
+    fn join(
+        &mut self,
+        id: u32,
+        join: &Join,
+        needed: Option<&[u32]>,
+        partitions: usize,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
+        if self.in_broadcast {
+            return Err(Unsupported::Malformed {
+                node: id,
+                what: "a broadcast side with other rows than the broadcast's",
+            });
+        }
+        let spec = Spec::read(id, join)?;
+        if spec.is_paired_loop()
+            && partitions > 1
+            && [&join.left, &join.right].iter().any(|side| has_values(side.as_deref()))
+        {
+            return Err(Unsupported::Operator {
+                node: id,
+                operator: "join",
+                reason: "local rows in a Cartesian product are in one of its cells only".to_owned(),
+            });
+        }
+        let mut side = |side: Side, node: Option<&Node>| {
+            self.in_broadcast = spec.broadcast_side() == Some(side);
+            let partitions = if self.in_broadcast { 1 } else { partitions };
+            let plan = self.child(id, node, partitions);
+            self.in_broadcast = false;
+            plan
+        };
+        let sides = Sides {
+            left: side(Side::Left, join.left.as_deref())?,
+            right: side(Side::Right, join.right.as_deref())?,
+        };
+        join::plan(&spec, sides, needed, &self.expressions)
+    }
+
+    fn child(
+        &mut self,
+        node: u32,
+        child: Option<&Node>,
+        partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        self.node(
+            child.ok_or(Unsupported::Malformed {
+                node,
+                what: "a node without child",
+            })?,
+            partitions,
+        )
+    }
+
+    fn named(&self, node: u32, exprs: &[NamedExpr], schema: &SchemaRef) -> Result<NamedExprs, Unsupported> {
+        exprs
+            .iter()
+            .map(|named| {
+                let expr = named.expr.as_ref().ok_or(Unsupported::Malformed {
+                    node,
+                    what: "a missing expression",
+                })?;
+                Ok((self.expressions.compile(node, expr, schema)?, named.name.clone()))
+            })
+            .collect()
+    }
+
+    /// Expressions that must have the types of `declared`.
+    fn typed(
+        &self,
+        node: u32,
+        exprs: &[Expr],
+        schema: &SchemaRef,
+        declared: &SchemaRef,
+    ) -> Result<Vec<Arc<dyn PhysicalExpr>>, Unsupported> {
+        if exprs.len() != declared.fields().len() {
+            return Err(Unsupported::Malformed {
+                node,
+                what: "a projection of another width than its schema",
+            });
+        }
+        let mut compiled = Vec::with_capacity(exprs.len());
+        for (column, (expr, field)) in exprs.iter().zip(declared.fields()).enumerate() {
+            let expr = self.expressions.compile(node, expr, schema)?;
+            let found = expr
+                .data_type(schema)
+                .map_err(|source| Unsupported::Operators { node, source })?;
+            if &found != field.data_type() {
+                return Err(Unsupported::Type {
+                    node,
+                    column,
+                    found: found.to_string(),
+                    declared: field.data_type().to_string(),
+                });
+            }
+            compiled.push(expr);
+        }
+        Ok(compiled)
+    }
+
+    fn sort(
+        &self,
+        node: u32,
+        sort: &Sort,
+        child: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        let ordering = order::ordering(node, &sort.keys, &child.schema(), &self.expressions)?;
+        if sort.fetch == 0 {
+            return Ok(Arc::new(
+                SortExec::new(ordering, child).with_preserve_partitioning(true),
+            ));
+        }
+        let fetch = usize::try_from(sort.fetch).map_err(|_| Unsupported::Malformed {
+            node,
+            what: "a limit beyond memory",
+        })?;
+        Ok(Arc::new(TopKExec::new(ordering, child, fetch)))
+    }
+}
+
+/// Whether rows that came with the fragment are below a node.
+fn has_values(node: Option<&Node>) -> bool {
+    match node.and_then(|node| node.op.as_ref()) {
+        None | Some(Op::Scan(_) | Op::Input(_)) => false,
+        Some(Op::Values(_)) => true,
+        Some(Op::Filter(op)) => has_values(op.child.as_deref()),
+        Some(Op::Project(op)) => has_values(op.child.as_deref()),
+        Some(Op::Aggregate(op)) => has_values(op.child.as_deref()),
+        Some(Op::Sort(op)) => has_values(op.child.as_deref()),
+        Some(Op::Limit(op)) => has_values(op.child.as_deref()),
+        Some(Op::Expand(op)) => has_values(op.child.as_deref()),
+        Some(Op::Reveal(op)) => has_values(op.child.as_deref()),
+        Some(Op::Union(op)) => op.children.iter().any(|child| has_values(Some(child))),
+        Some(Op::Join(op)) => has_values(op.left.as_deref()) || has_values(op.right.as_deref()),
+    }
+}

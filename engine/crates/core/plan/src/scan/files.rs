@@ -1,0 +1,238 @@
+//! From slices of a descriptor to files for DataFusion's Parquet source.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use coffer_format::{Adopted, AdoptedKey, Digest, FooterPin, PlainPin, plain};
+use coffer_protocol::wire::{
+    FileSlice,
+    file_slice::{AdoptedFile, DataKey},
+};
+use coffer_sealing::TableId;
+use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetAccessPlan;
+use object_store::path::Path;
+use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
+
+use super::{
+    footers::{Footer, Pin},
+    reader::{Chunk, Kind, SealedFile, read_range},
+};
+use crate::io::ScanFiles;
+
+pub(super) struct OpenedFiles {
+    pub(super) files: Vec<PartitionedFile>,
+    /// Whether the keys of all columns of all files are held.
+    pub(super) all_keys: bool,
+    /// Whether columns of some file may lie unencrypted: their chunks are pinned whole, and so read whole, without page indexes.
+    pub(super) clear: bool,
+}
+
+/// Opens the footers of all slices, checked for reading the columns of `schema`.
+pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedFiles> {
+    let mut opened = OpenedFiles {
+        files: Vec::with_capacity(task.slices.len()),
+        all_keys: true,
+        clear: task.slices.iter().any(|slice| slice.clear || slice.plain),
+    };
+    for slice in &task.slices {
+        let path = location(&slice.path)?;
+        let pin = pin(slice)?;
+        let footer = match task.footers.get(&pin, schema, &task.keys) {
+            Some(footer) => footer,
+            None => {
+                let range = pin.range()?;
+                let bytes = read_range(task.store.as_ref(), &path, range, &task.bytes_read).await?;
+                task.footers.open(bytes, pin, schema, &task.keys)?
+            }
+        };
+        opened.all_keys &= footer.all_keys();
+        opened.files.push(file(slice, path, &footer)?);
+    }
+    Ok(opened)
+}
+
+fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFile> {
+    let metadata = footer.metadata();
+    let mut plan = ParquetAccessPlan::new_none(metadata.num_row_groups());
+    for group in row_groups(slice, metadata)? {
+        plan.scan(group);
+    }
+    let size = slice.size;
+    Ok(PartitionedFile::new(path.to_string(), size)
+        .with_extension(plan)
+        .with_extension(SealedFile {
+            path,
+            size,
+            metadata: Arc::clone(metadata),
+            kind: kind(slice, metadata)?,
+        }))
+}
+
+/// What the bytes of a file are, by its slice.
+fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
+    if !slice.clear && !slice.plain {
+        return Ok(Kind::Sealed);
+    }
+    let groups = row_groups(slice, metadata)?;
+    let mut chunks = Vec::new();
+    for (group, number) in metadata.row_groups().iter().zip(0_usize..) {
+        for chunk in group.columns() {
+            let sealed = chunk.crypto_metadata().is_some();
+            let name = chunk.column_path().string();
+            let clear = slice.clear_columns.iter().find(|column| column.name == name);
+            let digest = clear
+                .zip(number.checked_sub(groups.start))
+                .and_then(|(column, at)| column.chunks.get(at));
+            let (start, length) = chunk.byte_range();
+            chunks.push(Chunk {
+                range: start..start.saturating_add(length),
+                digest: match digest {
+                    // What the descriptor says is unencrypted is nothing else.
+                    Some(_) if sealed => return exec_err!("column {name} is encrypted where it should not be"),
+                    Some(digest) => Some(Digest::try_from(digest.as_ref()).map_err(external)?),
+                    None => None,
+                },
+                sealed,
+            });
+        }
+    }
+    chunks.sort_by_key(|chunk| chunk.range.start);
+    Ok(match slice.plain {
+        true => Kind::Plain(chunks.into()),
+        false => Kind::Stored(chunks.into()),
+    })
+}
+
+pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
+    let groups = usize::try_from(slice.first_row_group)
+        .and_then(|first| Ok(first..usize::try_from(slice.end_row_group)?))
+        .map_err(|_| exec_datafusion_err!("row groups of a slice are out of range"))?;
+    if groups.start > groups.end || groups.end > metadata.num_row_groups() {
+        return exec_err!(
+            "a slice names row groups {groups:?} of a file that has {}",
+            metadata.num_row_groups()
+        );
+    }
+    Ok(groups)
+}
+
+fn pin(slice: &FileSlice) -> Result<Pin> {
+    let footer_sha256 = Digest::try_from(slice.footer_sha256.as_ref()).map_err(external)?;
+    if slice.plain {
+        if slice.adopted.is_some() {
+            return exec_err!("a slice says that a plain file was adopted");
+        }
+        return Ok(Pin::Plain(PlainPin {
+            size: slice.size,
+            rows: slice.rows,
+            footer_length: slice.footer_length,
+            footer_sha256,
+        }));
+    }
+    Ok(Pin::Sealed(FooterPin {
+        table: TableId::from_slice(&slice.table).map_err(external)?,
+        size: slice.size,
+        rows: slice.rows,
+        aad_prefix: slice.aad_prefix.to_vec(),
+        footer_length: slice.footer_length,
+        footer_sha256,
+        clear: slice.clear,
+        adopted: slice.adopted.as_ref().map(|file| adopted(slice, file)).transpose()?,
+    }))
+}
+
+/// The keys of a file that another program wrote.
+fn adopted(slice: &FileSlice, file: &AdoptedFile) -> Result<Adopted> {
+    // Each word says something else of the footer, or of where its AAD prefix comes from.
+    if slice.clear || !slice.aad_prefix.is_empty() {
+        return exec_err!("a slice says of an adopted file what only our own have");
+    }
+    let key = |key: &DataKey| {
+        Ok(AdoptedKey {
+            column: key.column,
+            metadata: Digest::try_from(key.metadata_sha256.as_ref()).map_err(external)?,
+            wrapped: key.wrapped.clone(),
+        })
+    };
+    Ok(Adopted {
+        clear_footer: file.clear_footer,
+        keys: file.keys.iter().map(key).collect::<Result<_>>()?,
+    })
+}
+
+/// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs for a missing column.
+/// Of a file that another program wrote those may be cast that Spark reads as the declared ones, all of whose values fit them.
+pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_others: bool) -> Result<()> {
+    let file = metadata.file_metadata();
+    let found = if of_others {
+        plain::arrow_schema(metadata).map_err(external)?
+    } else {
+        parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?
+    };
+    for wanted in schema.fields() {
+        let mut same_name = found.fields().iter().filter(|field| field.name() == wanted.name());
+        match (same_name.next(), same_name.next()) {
+            (Some(field), None) if field.data_type() == wanted.data_type() => {}
+            (Some(field), None)
+                if of_others
+                    && plain::reads_as(
+                        field.data_type(),
+                        wanted.data_type(),
+                        plain::is_int96(metadata, field.name()),
+                    ) => {}
+            (Some(field), None) => {
+                return exec_err!(
+                    "column {} is {} in a file, the fragment reads {}",
+                    wanted.name(),
+                    field.data_type(),
+                    wanted.data_type()
+                );
+            }
+            (None, _) => return exec_err!("column {} is not in a file of the table", wanted.name()),
+            (Some(_), Some(_)) => return exec_err!("column {} is twice in a file of the table", wanted.name()),
+        }
+    }
+    Ok(())
+}
+
+/// A path as storage names it, for an object store whose root is the file system's.
+fn location(path: &str) -> Result<Path> {
+    if path.starts_with('/') {
+        return Path::from_absolute_path(path).map_err(external);
+    }
+    if let Some(url_path) = path.strip_prefix("file://").filter(|rest| rest.starts_with('/')) {
+        return Path::from_url_path(url_path).map_err(external);
+    }
+    if let Some(plain) = path
+        .strip_prefix("file:")
+        .filter(|rest| rest.starts_with('/') && !rest.starts_with("//"))
+    {
+        return Path::from_absolute_path(plain).map_err(external);
+    }
+    exec_err!("this engine reads tables from file systems only")
+}
+
+pub(super) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_file_urls_name_the_same_file() {
+        let plain = location("/a/b c/part-1.parquet").unwrap();
+        assert_eq!(location("file:///a/b%20c/part-1.parquet").unwrap(), plain);
+        assert_eq!(location("file:/a/b c/part-1.parquet").unwrap(), plain);
+    }
+
+    #[test]
+    fn other_places_are_refused() {
+        for path in ["s3://bucket/x", "relative/x", "file://host/x", "hdfs:/x", ""] {
+            assert!(location(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Scan: a sealed table's columns, read and opened inside the engine.
+//!
+//! Which files, which row groups and what their footers must be comes from the task's sealed descriptor; storage is
+//! believed nothing. A footer is parsed only after length and digest matched (`coffer_format::footer`); DataFusion's
+//! Parquet source then gets the opened metadata and reads pages by it, pruning row groups and pages by the pushed
+//! conjuncts and decoding the other columns late.
+
+mod files;
+mod footers;
+mod reader;
+mod storage;
+mod whole;
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::filter_record_batch,
+    datatypes::SchemaRef,
+};
+use datafusion_common::{
+    DataFusionError, Result, config::TableParquetOptions, internal_datafusion_err, tree_node::TreeNodeRecursion,
+};
+use datafusion_datasource::{file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec};
+use datafusion_datasource_parquet::source::ParquetSource;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning, conjunction_opt};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    coop::make_cooperative,
+    execution_plan::{Boundedness, EmissionType},
+    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+    stream::RecordBatchStreamAdapter,
+};
+use files::external;
+use futures::{StreamExt, TryStreamExt, stream};
+use thiserror::Error;
+
+use crate::{
+    io::{ScanFiles, task_io},
+    operator::operator_basics,
+    schema::{empty, timed, with_schema},
+};
+pub use footers::FooterCache;
+use reader::SealedReaders;
+pub use storage::FilesOnly;
+pub use whole::{BytesSeen, read_rest};
+
+/// Leaf that reads a task's file slices.
+#[derive(Debug)]
+pub(crate) struct ScanExec {
+    scan_id: u32,
+    schema: SchemaRef,
+    /// All pushed conjuncts in one; they cannot fail, so DataFusion's AND will do.
+    pushed: Option<Arc<dyn PhysicalExpr>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanExec {
+    /// `pushed` are boolean and infallible over `schema`.
+    pub(crate) fn new(scan_id: u32, schema: SchemaRef, pushed: Vec<Arc<dyn PhysicalExpr>>, partitions: usize) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let pushed = conjunction_opt(pushed);
+        Self {
+            scan_id,
+            schema,
+            pushed,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "ScanExec: scan={}", self.scan_id)?;
+        match &self.pushed {
+            Some(pushed) => write!(f, ", pushed={pushed}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    operator_basics!(leaf);
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let files = task_io(&context)?.scan(self.scan_id)?;
+        if files.slices.is_empty() {
+            return Ok(empty(&self.schema));
+        }
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let opening = open(files, Arc::clone(&self.schema), self.pushed.clone(), context);
+        let opened = Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            stream::once(opening).try_flatten(),
+        ));
+        Ok(make_cooperative(timed(opened, metrics)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Opens all footers of a task, then starts reading.
+async fn open(
+    files: ScanFiles,
+    schema: SchemaRef,
+    pushed: Option<Arc<dyn PhysicalExpr>>,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let opened = files::open(&files, &schema).await.map_err(of_file)?;
+    let mut options = TableParquetOptions::default();
+    // Where reading must not depend on data, the conditions are looked at only when the rows are here.
+    let prunes = files.whole.is_none();
+    options.global.pushdown_filters = prunes;
+    options.global.reorder_filters = false;
+    options.global.bloom_filter_on_read = false;
+    // Only files of other programs have INT96: instants, which Spark holds in microseconds.
+    options.global.coerce_int96 = Some("us".to_owned());
+    options.global.coerce_int96_tz = Some("UTC".to_owned());
+    // The index of a column is sealed with the column's key, and the reader loads all columns' or none. Where columns lie
+    // unencrypted their chunks are read whole.
+    options.global.enable_page_index = prunes && pushed.is_some() && opened.all_keys && !opened.clear;
+    let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
+    if let Some(pushed) = pushed.as_ref().filter(|_| prunes) {
+        source = source.with_predicate(Arc::clone(pushed));
+    }
+    let source = source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files)));
+    // The URL is only a key of DataFusion's registry; bytes come through our readers.
+    let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        .with_file_group(FileGroup::new(opened.files))
+        .with_preserve_order(true)
+        .build();
+    let read = DataSourceExec::from_data_source(config).execute(0, context)?;
+    let target = Arc::clone(&schema);
+    let checked = read.map(move |batch| {
+        let batch = with_schema(&target, batch.map_err(of_file)?)?;
+        match &pushed {
+            Some(pushed) => keep(batch, pushed),
+            None => Ok(batch),
+        }
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, checked)))
+}
+
+/// A file whose pages do not open, or do not hold what they must, is to be told from an operator that failed. What is
+/// pushed into the reader cannot fail, so nothing else comes in these kinds.
+fn of_file(error: DataFusionError) -> DataFusionError {
+    if is_changed(&error) {
+        return external(coffer_format::Error::PlainChanged);
+    }
+    match error.find_root() {
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => external(Unread(error.strip_backtrace())),
+        _ => error,
+    }
+}
+
+/// Whether an unverified input was found to be another than when the query first read it: of that one can be told more than of damage.
+fn is_changed(error: &DataFusionError) -> bool {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = at {
+        if let Some(coffer_format::Error::PlainChanged) = error.downcast_ref() {
+            return true;
+        }
+        at = error.source();
+    }
+    false
+}
+
+/// Why a file could not be read to its end.
+#[derive(Debug, Error)]
+#[error("a file of a table cannot be read: {0}")]
+struct Unread(String);
+
+/// Rows for which the condition is true.
+///
+/// The Parquet reader has filtered already, if it may prune, but drops a filter that it cannot build with no more than a debug message.
+/// Looking again costs little, as most rows that come here pass.
+fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
+    let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+    let passes = passes
+        .as_boolean_opt()
+        .ok_or_else(|| internal_datafusion_err!("a pushed condition is not boolean"))?;
+    if passes.true_count() == batch.num_rows() {
+        return Ok(batch);
+    }
+    Ok(filter_record_batch(&batch, passes)?)
+}

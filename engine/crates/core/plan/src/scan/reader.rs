@@ -1,0 +1,351 @@
+//! Bytes of sealed files, under metadata that was opened before.
+
+use std::{
+    fmt, io,
+    ops::Range,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use coffer_format::{Digest, lengths};
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::ParquetFileReaderFactory;
+use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::{FutureExt, future::BoxFuture};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use parquet::{
+    arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
+    errors::ParquetError,
+    file::metadata::ParquetMetaData,
+};
+
+use super::{files::external, whole::BytesSeen};
+use crate::io::{ReadLimit, ScanFiles};
+
+/// What a reader needs of a file; travels with it as an extension.
+#[derive(Debug, Clone)]
+pub(super) struct SealedFile {
+    pub(super) path: Path,
+    pub(super) size: u64,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) kind: Kind,
+}
+
+/// What the bytes of a file are.
+#[derive(Debug, Clone)]
+pub(super) enum Kind {
+    /// Encrypted modules.
+    Sealed,
+    /// An unverified input, nothing of which is encrypted: these column chunks, in order, as the query first read them.
+    Plain(Arc<[Chunk]>),
+    /// Of a table with stored columns: these column chunks, in order.
+    Stored(Arc<[Chunk]>),
+}
+
+/// One column chunk of a file with stored columns.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) range: Range<u64>,
+    /// Of one that lies unencrypted and may be read.
+    pub(super) digest: Option<Digest>,
+    pub(super) sealed: bool,
+}
+
+impl SealedFile {
+    /// Looks at pages before the `parquet` crate allocates by what they say.
+    fn check_pages(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
+        match &self.kind {
+            Kind::Stored(chunks) => check_stored(chunks, range, bytes),
+            Kind::Plain(chunks) => check_plain(chunks, range, bytes),
+            Kind::Sealed if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+            Kind::Sealed => lengths::check_modules(bytes),
+        }
+        .map_err(refused)
+    }
+
+    /// The same for a range with page indexes.
+    fn check_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> parquet::errors::Result<()> {
+        match &self.kind {
+            // Nobody asks for them: what lies unencrypted there has no digest.
+            Kind::Stored(_) => return Err(refused(coffer_format::Error::ChunkDigest)),
+            Kind::Plain(_) => return Err(refused(coffer_format::Error::PlainChanged)),
+            Kind::Sealed if !coffer_sealing::UNSEALED => return lengths::check_modules(bytes).map_err(refused),
+            Kind::Sealed => {}
+        }
+        for chunk in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            let (offset, length) = (chunk.column_index_offset(), chunk.column_index_length());
+            if let Some(index) = part(range, bytes, offset, length) {
+                lengths::check_column_index(index).map_err(refused)?;
+            }
+            let (offset, length) = (chunk.offset_index_offset(), chunk.offset_index_length());
+            if let Some(index) = part(range, bytes, offset, length) {
+                lengths::check_offset_index(index).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chunk that has all of a range.
+fn chunk_of<'a>(chunks: &'a [Chunk], range: &Range<u64>) -> Option<&'a Chunk> {
+    let after = chunks.partition_point(|chunk| chunk.range.start <= range.start);
+    let chunk = after.checked_sub(1).and_then(|at| chunks.get(at));
+    chunk.filter(|chunk| range.end <= chunk.range.end)
+}
+
+/// A column chunk of an unverified input is read whole, and is the pinned one. Several may lie at the same place, if its writer likes.
+fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
+    let first = chunks.partition_point(|chunk| chunk.range.start < range.start);
+    let here = chunks
+        .iter()
+        .skip(first)
+        .take_while(|chunk| chunk.range.start == range.start);
+    let mut pinned = here
+        .filter(|chunk| chunk.range == *range)
+        .filter_map(|chunk| chunk.digest);
+    match pinned.next() {
+        Some(digest) => lengths::check_plain_chunk(bytes, &digest),
+        None => Err(coffer_format::Error::PlainChanged),
+    }
+}
+
+/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
+fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
+    match chunk_of(chunks, range) {
+        Some(Chunk { sealed: true, .. }) => lengths::check_modules(bytes),
+        Some(Chunk {
+            range: whole,
+            digest: Some(digest),
+            ..
+        }) if whole == range => lengths::check_clear_chunk(bytes, digest),
+        // The unsealed build encrypts no column.
+        Some(Chunk { digest: None, .. }) if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+        _ => Err(coffer_format::Error::ChunkDigest),
+    }
+}
+
+/// What a range of a file has of a page index, if it has all of it.
+fn part<'a>(range: &Range<u64>, bytes: &'a [u8], offset: Option<i64>, length: Option<i32>) -> Option<&'a [u8]> {
+    let from = u64::try_from(offset?).ok()?.checked_sub(range.start)?;
+    let from = usize::try_from(from).ok()?;
+    let length = usize::try_from(length?).ok().filter(|length| *length > 0)?;
+    bytes.get(from..from.checked_add(length)?)
+}
+
+fn refused(error: coffer_format::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+/// Makes readers for files whose footers are open.
+pub(super) struct SealedReaders {
+    store: Arc<dyn ObjectStore>,
+    bytes_read: Arc<AtomicU64>,
+    whole: Option<Arc<BytesSeen>>,
+    limit: Option<Arc<ReadLimit>>,
+}
+
+impl SealedReaders {
+    pub(super) fn new(task: &ScanFiles) -> Self {
+        Self {
+            store: Arc::clone(&task.store),
+            bytes_read: Arc::clone(&task.bytes_read),
+            whole: task.whole.clone(),
+            limit: task.limit.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for SealedReaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedReaders")
+            .field("store", &self.store.to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ParquetFileReaderFactory for SealedReaders {
+    fn create_reader(
+        &self,
+        _: usize,
+        file: PartitionedFile,
+        _: Option<usize>,
+        _: &ExecutionPlanMetricsSet,
+    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        // No way to read a file whose footer was not checked.
+        let file = file
+            .extension::<SealedFile>()
+            .cloned()
+            .ok_or_else(|| internal_datafusion_err!("a file came without its opened footer"))?;
+        Ok(Box::new(SealedReader {
+            file,
+            store: Arc::clone(&self.store),
+            bytes_read: Arc::clone(&self.bytes_read),
+            whole: self.whole.clone(),
+            limit: self.limit.clone(),
+        }))
+    }
+}
+
+struct SealedReader {
+    file: SealedFile,
+    store: Arc<dyn ObjectStore>,
+    bytes_read: Arc<AtomicU64>,
+    whole: Option<Arc<BytesSeen>>,
+    limit: Option<Arc<ReadLimit>>,
+}
+
+impl SealedReader {
+    /// Before any of them is asked for.
+    fn admit(&self, ranges: &[Range<u64>]) -> parquet::errors::Result<()> {
+        match &self.limit {
+            Some(limit) if !limit.allows(ranges) => {
+                Err(ParquetError::General("more would be read than is allowed".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&self, range: &Range<u64>) {
+        if let Some(seen) = &self.whole {
+            seen.note(&self.file.path, range);
+        }
+    }
+
+    fn check(&self, range: &Range<u64>) -> parquet::errors::Result<()> {
+        if range.start <= range.end && range.end <= self.file.size {
+            Ok(())
+        } else {
+            Err(ParquetError::General("a page lies outside of its file".to_owned()))
+        }
+    }
+}
+
+impl AsyncFileReader for SealedReader {
+    /// Page indexes are read so, in one range.
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        async move {
+            self.check(&range)?;
+            self.admit(std::slice::from_ref(&range))?;
+            self.note(&range);
+            let bytes = read_range(self.store.as_ref(), &self.file.path, range.clone(), &self.bytes_read)
+                .await
+                .map_err(|error| ParquetError::External(Box::new(error)))?;
+            self.file.check_indexes(&range, &bytes)?;
+            Ok(bytes)
+        }
+        .boxed()
+    }
+
+    /// Pages are read so: a whole column chunk for each range, or a whole page.
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        async move {
+            ranges.iter().try_for_each(|range| self.check(range))?;
+            self.admit(&ranges)?;
+            for range in &ranges {
+                self.note(range);
+            }
+            let read = match self.store.get_ranges(&self.file.path, &ranges).await {
+                Ok(read) => read,
+                Err(error) => {
+                    let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+                    return Err(refused(unread(self.store.as_ref(), &self.file.path, end, error).await));
+                }
+            };
+            for (bytes, range) in read.iter().zip(&ranges) {
+                if length(bytes) != range.end - range.start {
+                    return Err(refused(short(&self.file.path, range.end, bytes)));
+                }
+                self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
+                self.file.check_pages(range, bytes)?;
+            }
+            Ok(read)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        let metadata = Arc::clone(&self.file.metadata);
+        async move { Ok(metadata) }.boxed()
+    }
+}
+
+/// Exactly these bytes of a file.
+pub(super) async fn read_range(
+    store: &dyn ObjectStore,
+    path: &Path,
+    range: Range<u64>,
+    bytes_read: &AtomicU64,
+) -> Result<Bytes> {
+    let wanted = range.end.saturating_sub(range.start);
+    let end = range.end;
+    let bytes = match store.get_range(path, range).await {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(external(unread(store, path, end, error).await)),
+    };
+    bytes_read.fetch_add(length(&bytes), Ordering::Relaxed);
+    if length(&bytes) != wanted {
+        return Err(external(short(path, end, &bytes)));
+    }
+    Ok(bytes)
+}
+
+/// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no check of ours.
+async fn unread(store: &dyn ObjectStore, path: &Path, end: u64, error: object_store::Error) -> coffer_format::Error {
+    let missing = || coffer_format::Error::FileMissing(path.to_string());
+    if matches!(error, object_store::Error::NotFound { .. }) {
+        return missing();
+    }
+    match store.head(path).await {
+        Ok(found) if found.size < end => coffer_format::Error::FileShort {
+            file: path.to_string(),
+            end,
+            got: found.size,
+        },
+        Err(object_store::Error::NotFound { .. }) => missing(),
+        _ => coffer_format::Error::Io {
+            doing: "read",
+            path: PathBuf::from(format!("/{path}")),
+            source: io_error(error),
+        },
+    }
+}
+
+/// The file system's own error, if one lies below.
+fn io_error(error: object_store::Error) -> io::Error {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(cause) = at {
+        if let Some(found) = cause.downcast_ref::<io::Error>() {
+            if let Some(code) = found.raw_os_error() {
+                return io::Error::from_raw_os_error(code);
+            }
+            if found
+                .get_ref()
+                .is_some_and(|inner| inner.is::<coffer_format::NotAFile>())
+            {
+                return io::Error::new(found.kind(), coffer_format::NotAFile);
+            }
+        }
+        at = cause.source();
+    }
+    io::Error::other(error)
+}
+
+fn short(path: &Path, end: u64, bytes: &Bytes) -> coffer_format::Error {
+    coffer_format::Error::FileShort {
+        file: path.to_string(),
+        end,
+        got: length(bytes),
+    }
+}
+
+fn length(bytes: &Bytes) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}

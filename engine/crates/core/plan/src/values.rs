@@ -1,0 +1,145 @@
+//! Values: rows that came with the fragment.
+
+use std::{fmt, sync::Arc};
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use coffer_expr::scalar;
+use coffer_protocol::{
+    plan as proto,
+    plan::{Literal, TypeId, Values, literal::Value},
+};
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    execution_plan::{Boundedness, EmissionType},
+    memory::MemoryStream,
+    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+};
+
+use crate::{
+    Unsupported,
+    operator::operator_basics,
+    schema::{counted, empty, schema_of},
+};
+
+/// The rows of a Values node.
+pub(crate) fn batch(node: u32, values: &Values) -> Result<RecordBatch, Unsupported> {
+    let malformed = |what| Unsupported::Malformed { node, what };
+    let schema = schema_of(values.schema.as_ref().ok_or(malformed("values without schema"))?, node)?;
+    let operators = |source| Unsupported::Operators { node, source };
+    if values.rows.iter().any(|row| row.values.len() != schema.fields().len()) {
+        return Err(malformed("a row of another width than its schema"));
+    }
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for (index, field) in schema.fields().iter().enumerate() {
+        let scalars = values
+            .rows
+            .iter()
+            .filter_map(|row| row.values.get(index))
+            .map(|literal| scalar(literal).map_err(|source| Unsupported::Expression { node, source }))
+            .collect::<Result<Vec<ScalarValue>, _>>()?;
+        if scalars.iter().any(|scalar| &scalar.data_type() != field.data_type()) {
+            return Err(malformed("a value of another type than its column"));
+        }
+        columns.push(if scalars.is_empty() {
+            new_empty_array(field.data_type())
+        } else {
+            ScalarValue::iter_to_array(scalars).map_err(operators)?
+        });
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(values.rows.len()));
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(|source| operators(source.into()))
+}
+
+/// Leaf that yields its rows in partition 0.
+#[derive(Debug)]
+pub(crate) struct ValuesExec {
+    batch: RecordBatch,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ValuesExec {
+    pub(crate) fn new(batch: RecordBatch, partitions: usize) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(batch.schema()),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        Self {
+            batch,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for ValuesExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "ValuesExec: rows={}", self.batch.num_rows())
+    }
+}
+
+impl ExecutionPlan for ValuesExec {
+    operator_basics!(leaf);
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let schema = self.batch.schema();
+        if partition != 0 {
+            return Ok(empty(&schema));
+        }
+        let stream = MemoryStream::try_new(vec![self.batch.clone()], Arc::clone(&schema), None)?;
+        Ok(counted(
+            schema,
+            Box::pin(stream),
+            BaselineMetrics::new(&self.metrics, partition),
+        ))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// A scalar as a literal of the IR.
+pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
+    let of = |id: TypeId| proto::DataType {
+        id: id.into(),
+        precision: 0,
+        scale: 0,
+    };
+    let int = |value: Option<i64>| value.map(Value::Int);
+    let (data_type, value) = match scalar {
+        ScalarValue::Null => (of(TypeId::Null), None),
+        ScalarValue::Boolean(v) => (of(TypeId::Boolean), v.map(Value::Bool)),
+        ScalarValue::Int8(v) => (of(TypeId::Byte), int(v.map(i64::from))),
+        ScalarValue::Int16(v) => (of(TypeId::Short), int(v.map(i64::from))),
+        ScalarValue::Int32(v) => (of(TypeId::Int), int(v.map(i64::from))),
+        ScalarValue::Int64(v) => (of(TypeId::Long), int(*v)),
+        ScalarValue::Float32(v) => (of(TypeId::Float), v.map(Value::Float)),
+        ScalarValue::Float64(v) => (of(TypeId::Double), v.map(Value::Double)),
+        ScalarValue::Decimal128(v, precision, scale) => {
+            let scale = u32::try_from(*scale).map_err(|_| internal_datafusion_err!("a decimal of negative scale"))?;
+            let data_type = proto::DataType {
+                id: TypeId::Decimal.into(),
+                precision: u32::from(*precision),
+                scale,
+            };
+            (data_type, v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())))
+        }
+        ScalarValue::Utf8(v) => (of(TypeId::String), v.clone().map(Value::String)),
+        ScalarValue::Binary(v) => (of(TypeId::Binary), v.clone().map(Value::Binary)),
+        ScalarValue::Date32(v) => (of(TypeId::Date), int(v.map(i64::from))),
+        ScalarValue::TimestampMicrosecond(v, Some(_)) => (of(TypeId::Timestamp), int(*v)),
+        ScalarValue::TimestampMicrosecond(v, None) => (of(TypeId::TimestampNtz), int(*v)),
+        other => return internal_err!("{} is not a type of fragments", other.data_type()),
+    };
+    Ok(Literal {
+        r#type: Some(data_type),
+        value,
+    })
+}

@@ -1,0 +1,731 @@
+//! Aggregate functions, in one step and in Spark's several, must agree with each other and with Spark's rules.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
+        StringArray,
+    },
+    datatypes::Int64Type,
+};
+use coffer_expr::SparkError;
+use coffer_protocol::plan::{AggMode, DataType, EvalMode, Schema, TypeId};
+use datafusion_execution::runtime_env::RuntimeEnvBuilder;
+
+use crate::support::{
+    Function, MemoryIo, aggregate, batch, body, column, context_in, data_type, decimal, fragment, function, input,
+    named, plan, run, run_on, schema, sorted,
+};
+
+const LONG: TypeId = TypeId::Long;
+
+fn long() -> DataType {
+    data_type(LONG)
+}
+
+fn double() -> DataType {
+    data_type(TypeId::Double)
+}
+
+fn binary() -> DataType {
+    data_type(TypeId::Binary)
+}
+
+fn boolean() -> DataType {
+    data_type(TypeId::Boolean)
+}
+
+fn decimals(values: Vec<Option<i128>>, precision: u8, scale: i8) -> ArrayRef {
+    Arc::new(
+        Decimal128Array::from(values)
+            .with_precision_and_scale(precision, scale)
+            .unwrap(),
+    )
+}
+
+/// Rows (k, v), in several batches.
+fn rows(value: DataType, keys: Vec<Option<i64>>, values: ArrayRef) -> (Schema, Vec<RecordBatch>) {
+    let schema = schema(&[("k", long()), ("v", value)]);
+    let whole = batch(&schema, vec![Arc::new(Int64Array::from(keys)), values]);
+    let batches = (0..whole.num_rows())
+        .step_by(2)
+        .map(|at| whole.slice(at, 2.min(whole.num_rows() - at)))
+        .collect();
+    (schema, batches)
+}
+
+fn buffer_schema(function: &Function, grouped: bool) -> Schema {
+    let names: Vec<String> = (0..function.buffer.len()).map(|i| format!("b{i}")).collect();
+    let mut fields = if grouped { vec![("k", long())] } else { vec![] };
+    fields.extend(names.iter().map(String::as_str).zip(function.buffer.iter().copied()));
+    schema(&fields)
+}
+
+/// The function over v by k: COMPLETE; and PARTIAL on two halves, PARTIAL_MERGE, FINAL. They must agree.
+async fn grouped(
+    function: &Function,
+    input_schema: &Schema,
+    batches: Vec<RecordBatch>,
+) -> datafusion_common::Result<Vec<String>> {
+    let grouping = || vec![named("k", column(0))];
+    let result = schema(&[("k", long()), ("r", function.result)]);
+    let complete = aggregate(
+        2,
+        input(1, input_schema),
+        grouping(),
+        vec![function.rows(AggMode::Complete, 1)],
+    );
+    let expected = run(
+        &fragment(complete, result.clone()),
+        MemoryIo::default().input(1, vec![batches.clone()]),
+    )
+    .await?;
+
+    let buffers = buffer_schema(function, true);
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        grouping(),
+        vec![function.rows(AggMode::Partial, 1)],
+    );
+    let partial = plan(&fragment(partial, buffers.clone()), 2).unwrap();
+    let (left, right) = batches.split_at(batches.len() / 2);
+    let mut halves = vec![];
+    for (index, half) in [left, right].into_iter().enumerate() {
+        if !half.is_empty() {
+            let rows = run_on(&partial, index, MemoryIo::default().input(1, vec![half.to_vec()])).await?;
+            halves.push(RecordBatch::try_new(
+                coffer_plan::boundary_schema(&buffers).unwrap(),
+                rows.columns().to_vec(),
+            )?);
+        }
+    }
+    let merge = aggregate(
+        2,
+        input(1, &buffers),
+        grouping(),
+        vec![function.buffers(AggMode::PartialMerge, 1)],
+    );
+    let merged = run(
+        &fragment(merge, buffers.clone()),
+        MemoryIo::default().input(1, vec![halves]),
+    )
+    .await?;
+    let merged = RecordBatch::try_new(
+        coffer_plan::boundary_schema(&buffers).unwrap(),
+        merged.columns().to_vec(),
+    )?;
+    let last = aggregate(
+        2,
+        input(1, &buffers),
+        grouping(),
+        vec![function.buffers(AggMode::Final, 1)],
+    );
+    let last = run(
+        &fragment(last, result),
+        MemoryIo::default().input(1, vec![vec![merged]]),
+    )
+    .await?;
+
+    assert_eq!(sorted(&last), sorted(&expected), "{} in several steps", function.name);
+    Ok(sorted(&expected))
+}
+
+/// The function over all of v, without grouping.
+async fn whole(
+    function: &Function,
+    input_schema: &Schema,
+    batches: Vec<RecordBatch>,
+) -> datafusion_common::Result<Vec<String>> {
+    let result = schema(&[("r", function.result)]);
+    let complete = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Complete, 1)],
+    );
+    let expected = run(
+        &fragment(complete, result.clone()),
+        MemoryIo::default().input(1, vec![batches.clone()]),
+    )
+    .await?;
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Partial, 1)],
+    );
+    let last = aggregate(3, partial, vec![], vec![function.buffers(AggMode::Final, 0)]);
+    let last = run(&fragment(last, result), MemoryIo::default().input(1, vec![batches])).await?;
+    assert_eq!(body(&last), body(&expected), "{} in two steps", function.name);
+    assert_eq!(
+        body(&buffers_of(function, input_schema).await).len(),
+        1,
+        "one buffer row of no rows"
+    );
+    Ok(body(&expected))
+}
+
+async fn buffers_of(function: &Function, input_schema: &Schema) -> RecordBatch {
+    let partial = aggregate(
+        2,
+        input(1, input_schema),
+        vec![],
+        vec![function.rows(AggMode::Partial, 1)],
+    );
+    let empty = RecordBatch::new_empty(coffer_plan::boundary_schema(input_schema).unwrap());
+    let io = MemoryIo::default().input(1, vec![vec![empty]]);
+    run(&fragment(partial, buffer_schema(function, false)), io)
+        .await
+        .unwrap()
+}
+
+fn class(error: &datafusion_common::DataFusionError) -> &'static str {
+    SparkError::find(error)
+        .unwrap_or_else(|| panic!("not Spark's: {error}"))
+        .class
+}
+
+#[tokio::test]
+async fn count_leaves_out_nulls_and_filtered_rows() {
+    let values = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4), None]));
+    let (s, b) = rows(long(), vec![Some(1), Some(1), None, None, Some(2)], values);
+    let count = function("count", &[long()], &[long()], long());
+    assert_eq!(grouped(&count, &s, b.clone()).await.unwrap(), [" 2", "1 1", "2 0"]);
+    assert_eq!(whole(&count, &s, b.clone()).await.unwrap(), ["3"]);
+
+    let mut filtered = count.rows(AggMode::Complete, 1);
+    filtered.filter = Some(crate::support::call(
+        "greater_than",
+        vec![column(1), crate::support::long(1)],
+        TypeId::Boolean,
+    ));
+    let root = aggregate(2, input(1, &s), vec![named("k", column(0))], vec![filtered]);
+    let out = schema(&[("k", long()), ("r", long())]);
+    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![b]))
+        .await
+        .unwrap();
+    assert_eq!(sorted(&result), [" 2", "1 0", "2 0"]);
+}
+
+#[tokio::test]
+async fn count_of_several_columns_wants_all_of_them() {
+    let (s, b) = rows(
+        data_type(TypeId::String),
+        vec![Some(1), None, Some(3), None],
+        Arc::new(StringArray::from(vec![Some("a"), Some("b"), None, None])),
+    );
+    let both = function("count", &[long(), data_type(TypeId::String)], &[long()], long());
+    let out = schema(&[("r", long())]);
+    let root = aggregate(2, input(1, &s), vec![], vec![both.rows(AggMode::Complete, 0)]);
+    let io = MemoryIo::default().input(1, vec![b]);
+    assert_eq!(
+        body(&run(&fragment(root, out.clone()), io.clone()).await.unwrap()),
+        ["1"]
+    );
+    let none = function("count", &[], &[long()], long());
+    let root = aggregate(2, input(1, &s), vec![], vec![none.rows(AggMode::Complete, 0)]);
+    assert_eq!(body(&run(&fragment(root, out), io).await.unwrap()), ["4"]);
+}
+
+#[tokio::test]
+async fn sum_of_longs_wraps_or_fails_or_is_null() {
+    let values = || Arc::new(Int64Array::from(vec![Some(i64::MAX), Some(1), None, Some(5), None]));
+    let keys = vec![Some(1), Some(1), Some(1), Some(2), Some(3)];
+    let (s, b) = rows(long(), keys, values());
+    let sum = function("sum", &[long()], &[long()], long());
+    assert_eq!(
+        grouped(&sum, &s, b.clone()).await.unwrap(),
+        ["1 -9223372036854775808", "2 5", "3 "]
+    );
+    let ansi = sum.clone().eval(EvalMode::Ansi);
+    assert_eq!(
+        class(&grouped(&ansi, &s, b.clone()).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
+    assert_eq!(
+        class(&whole(&ansi, &s, b.clone()).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
+    let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
+    assert_eq!(grouped(&tried, &s, b.clone()).await.unwrap(), ["1 ", "2 5", "3 "]);
+    assert_eq!(whole(&tried, &s, b).await.unwrap(), [""]);
+}
+
+#[tokio::test]
+async fn sum_of_small_integers_is_a_long() {
+    let (s, b) = rows(
+        data_type(TypeId::Int),
+        vec![Some(1), Some(1)],
+        Arc::new(Int32Array::from(vec![i32::MAX, i32::MAX])),
+    );
+    let sum = function("sum", &[data_type(TypeId::Int)], &[long()], long());
+    assert_eq!(whole(&sum, &s, b).await.unwrap(), ["4294967294"]);
+}
+
+#[tokio::test]
+async fn sum_of_decimals_overflows_to_null_or_fails() {
+    let most = 10i128.pow(38) - 1;
+    let values = decimals(vec![Some(most), Some(1), Some(-5), None, Some(250)], 38, 2);
+    let (s, b) = rows(
+        decimal(38, 2),
+        vec![Some(1), Some(1), Some(2), Some(3), Some(2)],
+        values,
+    );
+    let sum = function("sum", &[decimal(38, 2)], &[binary(), boolean()], decimal(38, 2));
+    assert_eq!(grouped(&sum, &s, b.clone()).await.unwrap(), ["1 ", "2 2.45", "3 "]);
+    let ansi = sum.eval(EvalMode::Ansi);
+    assert_eq!(class(&grouped(&ansi, &s, b).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
+}
+
+#[tokio::test]
+async fn sum_of_decimals_gains_ten_digits() {
+    let values = decimals(vec![Some(99_999), Some(1), None], 5, 2);
+    let (s, b) = rows(decimal(5, 2), vec![Some(1), Some(1), Some(1)], values);
+    let sum = function("sum", &[decimal(5, 2)], &[decimal(15, 2), boolean()], decimal(15, 2));
+    assert_eq!(whole(&sum, &s, b.clone()).await.unwrap(), ["1000.00"]);
+    // An empty buffer is (0, true), as Spark's.
+    assert_eq!(body(&buffers_of(&sum, &s).await), ["0.00 true"]);
+}
+
+#[tokio::test]
+async fn averages() {
+    let (s, b) = rows(
+        double(),
+        vec![Some(1), Some(1), Some(2), Some(2)],
+        Arc::new(Float64Array::from(vec![Some(1.0), Some(2.0), None, None])),
+    );
+    let avg = function("avg", &[double()], &[binary(), long()], double());
+    assert_eq!(grouped(&avg, &s, b.clone()).await.unwrap(), ["1 1.5", "2 "]);
+    assert_eq!(whole(&avg, &s, b).await.unwrap(), ["1.5"]);
+
+    let values = decimals(vec![Some(1), Some(1), Some(2), None, Some(-7)], 10, 2);
+    let (s, b) = rows(
+        decimal(10, 2),
+        vec![Some(1), Some(1), Some(1), Some(2), Some(3)],
+        values,
+    );
+    let avg = function("avg", &[decimal(10, 2)], &[decimal(20, 2), long()], decimal(14, 6));
+    assert_eq!(grouped(&avg, &s, b).await.unwrap(), ["1 0.013333", "2 ", "3 -0.070000"]);
+
+    let most = 10i128.pow(38) - 1;
+    let (s, b) = rows(
+        decimal(38, 0),
+        vec![Some(1), Some(1)],
+        decimals(vec![Some(most), Some(most)], 38, 0),
+    );
+    let avg = function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4));
+    assert_eq!(whole(&avg, &s, b.clone()).await.unwrap(), [""]);
+    assert_eq!(
+        class(&whole(&avg.eval(EvalMode::Ansi), &s, b).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
+}
+
+#[tokio::test]
+async fn extremes_of_doubles_have_nan_on_top() {
+    let values = Arc::new(Float64Array::from(vec![
+        Some(1.0),
+        Some(f64::NAN),
+        None,
+        Some(-1.0),
+        None,
+    ]));
+    let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
+    let min = function("min", &[double()], &[double()], double());
+    let max = function("max", &[double()], &[double()], double());
+    assert_eq!(grouped(&min, &s, b.clone()).await.unwrap(), ["1 1.0", "2 -1.0", "3 "]);
+    assert_eq!(grouped(&max, &s, b.clone()).await.unwrap(), ["1 NaN", "2 -1.0", "3 "]);
+    assert_eq!(whole(&max, &s, b).await.unwrap(), ["NaN"]);
+}
+
+#[tokio::test]
+async fn extremes_of_strings_and_booleans() {
+    let string = data_type(TypeId::String);
+    let values = Arc::new(StringArray::from(vec![Some("b"), Some("ä"), Some(""), None, Some("B")]));
+    let keys = || vec![Some(1), Some(1), Some(2), Some(3), Some(1)];
+    let (s, b) = rows(string, keys(), values);
+    let max = function("max", &[string], &[string], string);
+    let min = function("min", &[string], &[string], string);
+    assert_eq!(grouped(&max, &s, b.clone()).await.unwrap(), ["1 ä", "2 ", "3 "]);
+    assert_eq!(grouped(&min, &s, b).await.unwrap(), ["1 B", "2 ", "3 "]);
+    let values = Arc::new(BooleanArray::from(vec![
+        Some(true),
+        Some(false),
+        Some(true),
+        None,
+        None,
+    ]));
+    let (s, b) = rows(boolean(), keys(), values);
+    let every = function("min", &[boolean()], &[boolean()], boolean());
+    assert_eq!(grouped(&every, &s, b).await.unwrap(), ["1 false", "2 true", "3 "]);
+}
+
+#[tokio::test]
+async fn first_and_last_mind_nulls() {
+    let values = Arc::new(Int64Array::from(vec![None, Some(2), Some(3), None, None]));
+    let (s, b) = rows(long(), vec![Some(1), Some(1), Some(1), Some(1), Some(2)], values);
+    let of = |name| function(name, &[long()], &[long(), boolean()], long());
+    assert_eq!(grouped(&of("first"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
+    assert_eq!(
+        grouped(&of("first").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        ["1 2", "2 "]
+    );
+    assert_eq!(grouped(&of("last"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
+    assert_eq!(
+        grouped(&of("last").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        ["1 3", "2 "]
+    );
+    assert_eq!(whole(&of("last").ignore_nulls(), &s, b).await.unwrap(), ["3"]);
+}
+
+#[tokio::test]
+async fn moments_of_samples_and_populations() {
+    let values = Arc::new(Float64Array::from(vec![
+        Some(1.0),
+        Some(2.0),
+        Some(3.0),
+        Some(9.0),
+        None,
+    ]));
+    let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
+    let of = |name| function(name, &[double()], &[double(), binary(), binary()], double());
+    assert_eq!(
+        grouped(&of("variance_samp"), &s, b.clone()).await.unwrap(),
+        ["1 1.0", "2 ", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("stddev_samp"), &s, b.clone()).await.unwrap(),
+        ["1 1.0", "2 ", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("variance_pop"), &s, b.clone()).await.unwrap(),
+        ["1 0.6666666666666666", "2 0.0", "3 "]
+    );
+    assert_eq!(
+        grouped(&of("stddev_pop"), &s, b).await.unwrap(),
+        ["1 0.816496580927726", "2 0.0", "3 "]
+    );
+}
+
+#[tokio::test]
+async fn results_do_not_depend_on_the_order_of_rows() {
+    let most = 10i128.pow(38) - 1;
+    let doubles: Vec<ArrayRef> = [
+        vec![1e16, 1.0, -1e16, 0.1, 1e300, -1e300, 3.0],
+        vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7],
+        vec![f64::MAX, f64::MAX, -f64::MAX, 1.0, 2.0, -f64::MAX, 5e-324],
+        vec![
+            0.0,
+            -0.0,
+            f64::NAN,
+            1.0,
+            f64::from_bits(0xfff8_0000_0000_0001),
+            -0.0,
+            0.0,
+        ],
+        vec![-0.0, 0.0, 0.0, -0.0, 0.0, 0.0, -0.0],
+    ]
+    .into_iter()
+    .map(|values| Arc::new(Float64Array::from(values)) as ArrayRef)
+    .collect();
+    let of_doubles = |name, buffer: &[DataType]| (function(name, &[double()], buffer, double()), doubles.clone());
+    let moments = [double(), binary(), binary()];
+    let overflow = |values: Vec<i128>| decimals(values.into_iter().map(Some).collect(), 38, 0);
+    let of_decimals = vec![
+        overflow(vec![most, most, -most, 5, -most, 1, 0]),
+        overflow(vec![most, 1, 0, 0, 0, 0, 0]),
+    ];
+    let of_longs: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN, 5, i64::MIN, 2, 0]));
+    let cases = [
+        of_doubles("sum", &[binary()]),
+        of_doubles("avg", &[binary(), long()]),
+        of_doubles("min", &[double()]),
+        of_doubles("max", &[double()]),
+        of_doubles("variance_samp", &moments),
+        of_doubles("variance_pop", &moments),
+        of_doubles("stddev_samp", &moments),
+        of_doubles("stddev_pop", &moments),
+        (
+            function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0)),
+            of_decimals.clone(),
+        ),
+        (
+            function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4)),
+            of_decimals,
+        ),
+        (
+            function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try),
+            vec![of_longs],
+        ),
+    ];
+    for (function, columns) in cases {
+        for values in columns {
+            let mut results = vec![];
+            for turn in 0..values.len() {
+                let turned: Vec<usize> = (0..values.len()).map(|row| (row + turn) % values.len()).collect();
+                for order in [turned.clone(), turned.into_iter().rev().collect()] {
+                    let order = arrow::array::UInt64Array::from_iter_values(order.iter().map(|row| *row as u64));
+                    let values = arrow::compute::take(&values, &order, None).unwrap();
+                    let (s, b) = rows(function.inputs[0], vec![Some(1); values.len()], values);
+                    let found = grouped(&function, &s, b.clone()).await.unwrap();
+                    assert_eq!(
+                        found[0].trim_start_matches("1 "),
+                        whole(&function, &s, b).await.unwrap()[0]
+                    );
+                    results.push(found);
+                }
+            }
+            results.dedup();
+            assert_eq!(results.len(), 1, "{}: {results:?}", function.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn sums_that_come_back_into_their_type_are_in_it() {
+    let most = 10i128.pow(38) - 1;
+    let values = decimals(vec![Some(most), Some(most), Some(-most), Some(3)], 38, 0);
+    let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
+    let sum = function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0));
+    assert_eq!(whole(&sum, &s, b).await.unwrap(), [""]);
+    let values = decimals(vec![Some(most), Some(most), Some(-most), Some(-3)], 38, 0);
+    let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
+    assert_eq!(whole(&sum, &s, b).await.unwrap(), [(most - 3).to_string()]);
+    let values = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN]));
+    let (s, b) = rows(long(), vec![Some(1); 3], values);
+    let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
+    assert_eq!(whole(&tried, &s, b).await.unwrap(), [(i64::MAX - 1).to_string()]);
+}
+
+#[tokio::test]
+async fn nan_and_zero_keys_are_one_group() {
+    let s = schema(&[("k", double())]);
+    let other_nan = f64::from_bits(0xfff8_0000_0000_0001);
+    let keys = Float64Array::from(vec![0.0, -0.0, f64::NAN, other_nan]);
+    let b = batch(&s, vec![Arc::new(keys)]);
+    let count = function("count", &[], &[long()], long());
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![named("k", column(0))],
+        vec![count.rows(AggMode::Complete, 0)],
+    );
+    let out = schema(&[("k", double()), ("n", long())]);
+    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![vec![b]]))
+        .await
+        .unwrap();
+    assert_eq!(sorted(&result), ["0.0 2", "NaN 2"]);
+}
+
+/// count(distinct v), sum(v) by k, as Spark plans it: (1) partial sum by k, v; (2) merged by k, v; (3) merged sum and partial
+/// count by k; (4) both final.
+#[tokio::test]
+async fn modes_mix_as_in_plans_for_distinct() {
+    let values = Arc::new(Int64Array::from(vec![
+        Some(7),
+        Some(7),
+        Some(8),
+        None,
+        Some(7),
+        Some(1),
+    ]));
+    let (s, b) = rows(
+        long(),
+        vec![Some(1), Some(1), Some(1), Some(1), Some(2), Some(2)],
+        values,
+    );
+    let sum = function("sum", &[long()], &[long()], long());
+    let count = function("count", &[long()], &[long()], long());
+    let both = || vec![named("k", column(0)), named("v", column(1))];
+    let by_k = || vec![named("k", column(0))];
+    let one = aggregate(2, input(1, &s), both(), vec![sum.rows(AggMode::Partial, 1)]);
+    let two = aggregate(3, one, both(), vec![sum.buffers(AggMode::PartialMerge, 2)]);
+    let three = aggregate(
+        4,
+        two,
+        by_k(),
+        vec![sum.buffers(AggMode::PartialMerge, 2), count.rows(AggMode::Partial, 1)],
+    );
+    let four = aggregate(
+        5,
+        three,
+        by_k(),
+        vec![sum.buffers(AggMode::Final, 1), count.buffers(AggMode::Final, 2)],
+    );
+    let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
+    let result = run(&fragment(four, out), MemoryIo::default().input(1, vec![b.clone()]))
+        .await
+        .unwrap();
+    assert_eq!(sorted(&result), ["1 22 2", "2 8 2"]);
+
+    // FINAL beside COMPLETE, as when the last two steps are one.
+    let one = aggregate(2, input(1, &s), both(), vec![sum.rows(AggMode::Partial, 1)]);
+    let two = aggregate(3, one, both(), vec![sum.buffers(AggMode::PartialMerge, 2)]);
+    let last = aggregate(
+        4,
+        two,
+        by_k(),
+        vec![sum.buffers(AggMode::Final, 2), count.rows(AggMode::Complete, 1)],
+    );
+    let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
+    let result = run(&fragment(last, out), MemoryIo::default().input(1, vec![b]))
+        .await
+        .unwrap();
+    assert_eq!(sorted(&result), ["1 22 2", "2 8 2"]);
+}
+
+#[tokio::test]
+async fn an_aggregate_of_nothing_is_one_row() {
+    let (s, b) = rows(long(), vec![Some(1), Some(2)], Arc::new(Int64Array::from(vec![1, 2])));
+    let empty = vec![RecordBatch::new_empty(b[0].schema())];
+    for batches in [b, empty] {
+        let root = aggregate(2, input(1, &s), vec![], vec![]);
+        let count = function("count", &[], &[long()], long());
+        let root = aggregate(3, root, vec![], vec![count.rows(AggMode::Complete, 0)]);
+        let out = schema(&[("n", long())]);
+        let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![batches]))
+            .await
+            .unwrap();
+        assert_eq!(body(&result), ["1"]);
+    }
+}
+
+/// With little memory, nodes that must give each group once spill, and still do.
+#[tokio::test]
+async fn groups_stay_whole_when_memory_is_short() {
+    let groups = 20_000i64;
+    let buffers = schema(&[
+        ("k", long()),
+        ("s", long()),
+        ("e", data_type(TypeId::String)),
+        ("x", boolean()),
+    ]);
+    let make = |from: i64, to: i64| {
+        batch(
+            &buffers,
+            vec![
+                Arc::new(Int64Array::from_iter_values((from..to).map(|i| i % groups))),
+                Arc::new(Int64Array::from_iter_values(from..to)),
+                Arc::new(StringArray::from_iter_values(
+                    (from..to).map(|i| format!("a string of row {i}")),
+                )),
+                Arc::new(BooleanArray::from_iter((from..to).map(|_| Some(true)))),
+            ],
+        )
+    };
+    let batches: Vec<RecordBatch> = (0..40).map(|i| make(i * 1000, (i + 1) * 1000)).collect();
+    let sum = function("sum", &[long()], &[long()], long());
+    let first = function(
+        "first",
+        &[data_type(TypeId::String)],
+        &[data_type(TypeId::String), boolean()],
+        data_type(TypeId::String),
+    );
+    let calls = vec![
+        sum.buffers(AggMode::PartialMerge, 1),
+        first.buffers(AggMode::PartialMerge, 2),
+    ];
+    let root = aggregate(2, input(1, &buffers), vec![named("k", column(0))], calls);
+    let plan = plan(&fragment(root, buffers.clone()), 1).unwrap();
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_limit(3 << 20, 1.0)
+        .build_arc()
+        .unwrap();
+    let task = context_in(MemoryIo::default().input(1, vec![batches]), 1000, runtime);
+    let result = datafusion_physical_plan::common::collect(plan.execute(0, task).unwrap())
+        .await
+        .unwrap();
+    let mut sums: Vec<(i64, i64, String)> = vec![];
+    for batch in result {
+        let (k, s) = (
+            batch.column(0).as_primitive::<Int64Type>(),
+            batch.column(1).as_primitive::<Int64Type>(),
+        );
+        let e = batch.column(2).as_string::<i32>();
+        sums.extend((0..batch.num_rows()).map(|i| (k.value(i), s.value(i), e.value(i).to_owned())));
+    }
+    sums.sort();
+    let expected: Vec<(i64, i64)> = (0..groups).map(|k| (k, k + k + groups)).collect();
+    assert_eq!(sums.iter().map(|(k, s, _)| (*k, *s)).collect::<Vec<_>>(), expected);
+    assert!(
+        sums.iter()
+            .all(|(k, _, e)| e == &format!("a string of row {k}") || e == &format!("a string of row {}", k + groups))
+    );
+    assert!(
+        plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
+        "it did not spill"
+    );
+}
+
+/// Sums that two doubles do not hold go to disk and come back as they were.
+#[tokio::test]
+async fn sums_stay_exact_when_memory_is_short() {
+    let groups = 10_000i64;
+    let s = schema(&[("k", long()), ("v", double())]);
+    let value = |row: i64| [1e300, 0.1, 1e-300, -1e300][usize::try_from(row / groups).unwrap() % 4];
+    let batches: Vec<RecordBatch> = (0..40)
+        .map(|i| {
+            let rows = i * 1000..(i + 1) * 1000;
+            let keys = Int64Array::from_iter_values(rows.clone().map(|row| row % groups));
+            let values = Float64Array::from_iter_values(rows.map(value));
+            batch(&s, vec![Arc::new(keys), Arc::new(values)])
+        })
+        .collect();
+    let sum = function("sum", &[double()], &[binary()], double());
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![named("k", column(0))],
+        vec![sum.rows(AggMode::Complete, 1)],
+    );
+    let plan = plan(&fragment(root, s.clone()), 1).unwrap();
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_limit(2 << 20, 1.0)
+        .build_arc()
+        .unwrap();
+    let task = context_in(MemoryIo::default().input(1, vec![batches]), 1000, runtime);
+    let result = datafusion_physical_plan::common::collect(plan.execute(0, task).unwrap())
+        .await
+        .unwrap();
+    let sums: Vec<f64> = result
+        .iter()
+        .flat_map(|batch| {
+            batch
+                .column(1)
+                .as_primitive::<arrow::datatypes::Float64Type>()
+                .values()
+                .to_vec()
+        })
+        .collect();
+    assert_eq!(sums.len(), usize::try_from(groups).unwrap());
+    assert!(sums.iter().all(|sum| *sum == 0.1));
+    assert!(
+        plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
+        "it did not spill"
+    );
+}
+
+#[tokio::test]
+async fn what_is_declared_must_be_what_is_computed() {
+    let s = schema(&[("k", long()), ("v", decimal(10, 2))]);
+    let out = schema(&[("r", decimal(20, 2))]);
+    let refused = |f: Function| {
+        let root = aggregate(2, input(1, &s), vec![], vec![f.rows(AggMode::Complete, 1)]);
+        plan(&fragment(root, out.clone()), 1).unwrap_err().to_string()
+    };
+    let right = [decimal(20, 2), boolean()];
+    assert!(refused(function("sum", &[decimal(10, 2)], &[decimal(20, 2)], decimal(20, 2))).contains("buffer"));
+    assert!(refused(function("sum", &[decimal(10, 2)], &right, decimal(21, 2))).contains("result"));
+    assert!(
+        refused(function(
+            "sum",
+            &[decimal(9, 2)],
+            &[decimal(19, 2), boolean()],
+            decimal(19, 2)
+        ))
+        .contains("arguments")
+    );
+    assert!(refused(function("mode", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known"));
+}

@@ -1,0 +1,19 @@
+//! What every long-lived process of Coffer is made of: where it listens ([`address`], [`listen`]), what ends it
+//! ([`lifeline`]), and what keeps its memory and its values out of files and logs ([`memory`], [`hardening`]).
+#![warn(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::as_conversions
+    )
+)]
+
+pub mod address;
+pub mod hardening;
+pub mod lifeline;
+pub mod listen;
+pub mod memory;

@@ -1,0 +1,16 @@
+//! Compiles `proto/` with protox, so that no protoc is needed on the machine.
+
+use std::{env, error::Error, path::Path};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../../../proto");
+    let files = ["coffer/plan.proto", "coffer/wire.proto"];
+    for file in files {
+        println!("cargo:rerun-if-changed={}", root.join(file).display());
+    }
+    let descriptors = protox::compile(files, [&root])?;
+    prost_build::Config::new()
+        .bytes([".coffer.wire"])
+        .compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Why an engine is not trusted, or does not make evidence.
+
+use crate::evidence::{EvidenceKind, VERSION};
+
+/// One variant per cause.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EvidenceError {
+    /// The engine speaks another protocol.
+    #[error("the engine speaks protocol {theirs}, this is protocol {ours}")]
+    OtherProtocol {
+        /// Our protocol.
+        ours: u32,
+        /// The engine's.
+        theirs: u32,
+    },
+    /// The engine is of another version.
+    #[error("the engine is version {theirs:?}, this is {VERSION}")]
+    OtherVersion {
+        /// What the engine says.
+        theirs: String,
+    },
+    /// The engine is a benchmark's build that seals nothing, this is not.
+    #[error("the engine is an unsealed build, for benchmarks only")]
+    Unsealed,
+    /// A kind of evidence that does not exist.
+    #[error("there is no evidence kind {0:?}")]
+    UnknownKind(String),
+    /// A kind that the policy does not accept.
+    #[error("the policy does not accept {0} evidence")]
+    NotAccepted(EvidenceKind),
+    /// A kind that this version cannot verify.
+    #[error("{0} evidence cannot be verified yet")]
+    NoVerifier(EvidenceKind),
+    /// The verifiers of TEEs' evidence could not be asked, or did not answer as they must.
+    #[error("the verifiers of evidence cannot be used: {0}")]
+    Verifiers(String),
+    /// A check of a TEE's report did not pass.
+    #[error("{kind} evidence is refused: {check}: {found}")]
+    Refused {
+        /// The kind.
+        kind: EvidenceKind,
+        /// The first check that stands against it.
+        check: String,
+        /// What it found.
+        found: String,
+    },
+    /// Asked of an engine: its hardware made no report.
+    #[error("no {kind} evidence can be made: {reason}")]
+    NotMade {
+        /// The kind.
+        kind: EvidenceKind,
+        /// Why.
+        reason: String,
+    },
+    /// Not a report of its kind.
+    #[error("the engine's report is malformed")]
+    MalformedReport,
+    /// The report binds something else: another owner, engine key, kind or challenge.
+    #[error("the engine's report is not for this owner, engine key and challenge")]
+    WrongBinding,
+    /// Not 32 bytes.
+    #[error("the challenge is malformed")]
+    MalformedChallenge,
+    /// A challenge that was not handed out here, or was answered before.
+    #[error("the challenge was not handed out here, or was answered before")]
+    UnknownChallenge,
+    /// Asked of an engine: it serves another owner already.
+    #[error("this engine serves another owner")]
+    OtherOwner,
+    /// Asked of an engine: the application's name is too long.
+    #[error("the application's name is too long")]
+    ApplicationTooLong,
+    /// Host engines, and a policy that does not accept what they return.
+    #[error("the policy does not accept what host engines return")]
+    HostNotAccepted,
+    /// Random source or crypto library failed.
+    #[error(transparent)]
+    Sealing(#[from] coffer_sealing::Error),
+}
+
+impl EvidenceError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            EvidenceError::OtherProtocol { .. } => "other_protocol",
+            EvidenceError::OtherVersion { .. } => "other_version",
+            EvidenceError::Unsealed => "unsealed_engine",
+            EvidenceError::UnknownKind(_) => "unknown_evidence",
+            EvidenceError::NotAccepted(_) => "evidence_not_accepted",
+            EvidenceError::NoVerifier(_) => "evidence_not_verifiable",
+            EvidenceError::Verifiers(_) => "verifiers",
+            EvidenceError::Refused { .. } => "evidence_refused",
+            EvidenceError::NotMade { .. } => "evidence_not_made",
+            EvidenceError::MalformedReport => "malformed_report",
+            EvidenceError::WrongBinding => "wrong_binding",
+            EvidenceError::MalformedChallenge => "malformed_challenge",
+            EvidenceError::UnknownChallenge => "unknown_challenge",
+            EvidenceError::OtherOwner => "other_owner",
+            EvidenceError::ApplicationTooLong => "application_too_long",
+            EvidenceError::HostNotAccepted => "host_not_accepted",
+            EvidenceError::Sealing(error) => error.code(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            EvidenceError::OtherProtocol { .. } | EvidenceError::OtherVersion { .. } => {
+                "install the same version of Coffer on the driver and on every executor"
+            }
+            EvidenceError::Unsealed => {
+                "install a released engine on every executor: this one would show the data to the host"
+            }
+            EvidenceError::UnknownKind(_) | EvidenceError::NoVerifier(_) => {
+                "start the engine with a kind of evidence that this version can verify"
+            }
+            EvidenceError::Verifiers(_) => {
+                "coffer-attest must lie beside the program that asks it: install it with the others"
+            }
+            EvidenceError::Refused { .. } => {
+                "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] in the policy"
+            }
+            EvidenceError::NotMade { .. } => {
+                "docs/attestation says what the host must have; the engine needs rights to its device"
+            }
+            EvidenceError::NotAccepted(EvidenceKind::Simulated) => {
+                "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves nothing"
+            }
+            EvidenceError::NotAccepted(_) => "list the kind under [attestation] accept in the policy",
+            EvidenceError::MalformedReport | EvidenceError::WrongBinding | EvidenceError::MalformedChallenge => {
+                "someone between driver and engine changed the evidence, or it was made for another application"
+            }
+            EvidenceError::UnknownChallenge => "start the application again; if it recurs, evidence is being replayed",
+            EvidenceError::OtherOwner => "an engine serves one owner for its life: restart it",
+            EvidenceError::ApplicationTooLong => "give the application a shorter name",
+            EvidenceError::HostNotAccepted => {
+                "without enclaves nobody vouches for a result: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required"
+            }
+            EvidenceError::Sealing(error) => return error.hint(),
+        };
+        Some(text.to_string())
+    }
+}

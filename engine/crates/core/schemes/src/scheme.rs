@@ -1,0 +1,168 @@
+//! The trait that every scheme has, and what a scheme is made of: a key and the column's description.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use coffer_sealing::{DerivationKey, Secret};
+
+use crate::{Domain, Place, SchemeError};
+
+/// A way to store a column so that some work needs no key.
+pub trait Scheme: Send + Sync {
+    /// Its name in a policy.
+    fn name(&self) -> &'static str;
+
+    /// The type of the stored column.
+    fn stored_type(&self) -> DataType;
+
+    /// What an engine without keys can do with the stored column.
+    fn computable(&self) -> Computable;
+
+    /// The stored form of a column of the logical type. NULL stays NULL.
+    ///
+    /// `place` matters to `std` and `ashe` only. The error names the first row that has no stored form.
+    fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError>;
+
+    /// The logical column again, each value checked as far as the scheme allows it.
+    fn decrypt(&self, stored: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError>;
+
+    /// A fresh key.
+    fn generate_key() -> Result<SchemeKey, SchemeError>
+    where
+        Self: Sized,
+    {
+        SchemeKey::generate()
+    }
+}
+
+/// Work that the stored form allows without a key. What is false here needs an enclave or the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Computable {
+    /// `=`, `<>`, `IN` with literals encrypted for the column; joins with columns of the link group; `GROUP BY`, `DISTINCT`.
+    pub equality: bool,
+    /// `<`, `BETWEEN`, `MIN`, `MAX`, `ORDER BY`.
+    pub order: bool,
+    /// Whether that order is the stored form's own (signed integers, unsigned bytes), or needs the scheme's comparator.
+    pub order_by_bytes: bool,
+    /// Whether equality and order are of the whole value. `false`: of a prefix, so a filter keeps too much and must be
+    /// repeated where the value is opened.
+    pub exact: bool,
+    /// `SUM`, and `AVG` as sum and count.
+    pub sum: bool,
+    /// Everything else: the value itself is there.
+    pub value: bool,
+}
+
+impl Computable {
+    /// Only `IS NULL`, `COUNT`, and being carried along.
+    pub const NOTHING: Self = Self {
+        equality: false,
+        order: false,
+        order_by_bytes: false,
+        exact: false,
+        sum: false,
+        value: false,
+    };
+    /// The whole of SQL.
+    pub const ALL: Self = Self {
+        equality: true,
+        order: true,
+        order_by_bytes: true,
+        exact: true,
+        sum: true,
+        value: true,
+    };
+}
+
+/// What a scheme must know of a column.
+#[derive(Debug, Clone)]
+pub struct ColumnSpec {
+    /// The logical type: one of Spark's flat types in Arrow's form.
+    pub data_type: DataType,
+    /// The values that may occur; none means the whole type.
+    pub domain: Option<Domain>,
+    /// Columns with the same key and the same link group can be compared (`det` binds it into every value).
+    pub link_group: String,
+    /// Strings and binary under `ope` and `ore`: how many bytes of a value count, 1 to 15.
+    pub prefix: usize,
+}
+
+impl ColumnSpec {
+    /// Bytes of a string that count for its order, unless the policy says otherwise.
+    pub const DEFAULT_PREFIX: usize = 8;
+
+    /// A column of this type, whole domain, in a link group of its own.
+    pub fn new(data_type: DataType) -> Self {
+        Self {
+            data_type,
+            domain: None,
+            link_group: String::new(),
+            prefix: Self::DEFAULT_PREFIX,
+        }
+    }
+
+    /// With a domain from the policy.
+    #[must_use]
+    pub fn with_domain(mut self, domain: Domain) -> Self {
+        self.domain = Some(domain);
+        self
+    }
+
+    /// In a link group.
+    #[must_use]
+    pub fn in_link_group(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.link_group);
+        self
+    }
+
+    /// With so many bytes of prefix.
+    #[must_use]
+    pub fn with_prefix(mut self, bytes: usize) -> Self {
+        self.prefix = bytes;
+        self
+    }
+}
+
+/// The secret of a scheme: 32 bytes.
+///
+/// Zeroed on drop, without `Debug` or `==`.
+#[derive(Clone)]
+pub struct SchemeKey(Secret<32>);
+
+impl SchemeKey {
+    /// A fresh key of 32 bytes.
+    pub fn generate() -> Result<Self, SchemeError> {
+        Ok(Self(Secret::generate()?))
+    }
+
+    /// A key that the key schedule derived.
+    pub fn from_secret(secret: &Secret<32>) -> Self {
+        Self(secret.clone())
+    }
+
+    /// A stored key; the caller's copy is the caller's to zeroize.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Self {
+        Self(Secret::from_bytes(*bytes))
+    }
+
+    /// The bytes, to be wrapped and stored.
+    pub fn expose(&self) -> &[u8; 32] {
+        self.0.expose()
+    }
+
+    /// The root of what `scheme` derives from this key.
+    pub(crate) fn root(&self, scheme: &'static str) -> Result<DerivationKey, SchemeError> {
+        Ok(DerivationKey::new(&format!("scheme {scheme}"), &self.0))
+    }
+}
+
+/// Refuses an array of another type than the column's.
+pub(crate) fn check_type(array: &dyn Array, wanted: &DataType) -> Result<(), SchemeError> {
+    if array.data_type() == wanted {
+        Ok(())
+    } else {
+        Err(SchemeError::WrongType {
+            wanted: wanted.clone(),
+            found: array.data_type().clone(),
+        })
+    }
+}

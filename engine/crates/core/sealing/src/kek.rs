@@ -1,0 +1,267 @@
+//! Key-encryption keys of columns and footers: the only table secrets that leave the trusted site.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use zeroize::Zeroizing;
+
+use crate::{ColumnId, Secret, TableId, fill_random};
+
+const TAG_LEN: usize = 16;
+
+/// Names a KEK: `<table id, hex>.<column id>` or `<table id, hex>.footer`. The Parquet files carry it as the master key's
+/// id of the PME key tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KekId {
+    table: TableId,
+    column: Option<ColumnId>,
+}
+
+impl KekId {
+    /// Of a column.
+    pub fn column(table: TableId, column: ColumnId) -> Self {
+        Self {
+            table,
+            column: Some(column),
+        }
+    }
+
+    /// Of the footers.
+    pub fn footer(table: TableId) -> Self {
+        Self { table, column: None }
+    }
+
+    /// The table it belongs to.
+    pub fn table(&self) -> TableId {
+        self.table
+    }
+
+    /// The column it belongs to; none for the footers.
+    pub fn column_id(&self) -> Option<ColumnId> {
+        self.column
+    }
+}
+
+impl fmt::Display for KekId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.column {
+            Some(column) => write!(f, "{}.{}", self.table, column.0),
+            None => write!(f, "{}.footer", self.table),
+        }
+    }
+}
+
+impl FromStr for KekId {
+    type Err = KekError;
+
+    fn from_str(text: &str) -> Result<Self, KekError> {
+        let parsed = text.split_once('.').and_then(|(table, rest)| {
+            let table = table.parse().ok()?;
+            let column = if rest == "footer" {
+                None
+            } else {
+                Some(ColumnId(rest.parse().ok()?))
+            };
+            Some(Self { table, column })
+        });
+        // One spelling only: no signs, leading zeros or capitals, which would be other associated data.
+        parsed
+            .filter(|id| id.to_string() == text)
+            .ok_or_else(|| KekError::BadId(text.chars().take(80).collect()))
+    }
+}
+
+/// Why a KEK does not wrap or unwrap. Key ids and wrapped keys come from files: the host's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KekError {
+    /// Not a KEK's id.
+    #[error("{0:?} is not the id of a column key")]
+    BadId(String),
+    /// The set has no such KEK.
+    #[error("the key {0} is not at hand")]
+    Missing(KekId),
+    /// Not base64, or too short.
+    #[error("the wrapped key under {0} is malformed")]
+    Malformed(KekId),
+    /// The tag does not match.
+    #[error("the wrapped key under {0} was altered or belongs to another key")]
+    Unauthentic(KekId),
+    /// The length of a data key that AES does not have.
+    #[error("a data key of {0} bytes is not an AES key")]
+    DekLength(usize),
+    /// Random source or crypto library failed.
+    #[error(transparent)]
+    Sealing(#[from] crate::Error),
+}
+
+impl KekError {
+    /// A stable word for the cause.
+    pub fn code(&self) -> &'static str {
+        match self {
+            KekError::BadId(_) => "bad_kek_id",
+            KekError::Missing(_) => "missing_kek",
+            KekError::Malformed(_) => "wrapped_dek_malformed",
+            KekError::Unauthentic(_) => "wrapped_dek_unauthentic",
+            KekError::DekLength(_) => "dek_length",
+            KekError::Sealing(error) => error.code(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            KekError::BadId(_) => Some("the file was not written by Coffer, or was altered".to_string()),
+            KekError::Missing(_) => {
+                Some("the query was not given this column's key, or the file belongs to another table".to_string())
+            }
+            KekError::Malformed(_) | KekError::Unauthentic(_) => {
+                Some("the file was altered, or its keys were made under another keyring; try coffer verify".to_string())
+            }
+            KekError::DekLength(_) => None,
+            KekError::Sealing(error) => error.hint(),
+        }
+    }
+}
+
+/// One KEK. Wraps the data keys of the Parquet files as the PME key tools do.
+#[derive(Clone)]
+pub struct Kek {
+    id: KekId,
+    secret: Secret<32>,
+}
+
+impl Kek {
+    /// A KEK of this name.
+    pub fn new(id: KekId, secret: Secret<32>) -> Self {
+        Self { id, secret }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> KekId {
+        self.id
+    }
+
+    /// The key's bytes: for a release, and for a KMS client that lets PyArrow or parquet-java read the files.
+    pub fn expose(&self) -> &[u8; 32] {
+        self.secret.expose()
+    }
+
+    /// `base64(nonce ‖ AES-256-GCM(KEK, data key, AAD = id))`, a fresh random nonce each time.
+    pub fn wrap(&self, dek: &[u8]) -> Result<String, KekError> {
+        let mut nonce = [0; NONCE_LEN];
+        fill_random(&mut nonce)?;
+        self.wrap_with(nonce, dek)
+    }
+
+    /// The nonce is drawn above, always; only the making of test vectors gives one.
+    fn wrap_with(&self, nonce: [u8; NONCE_LEN], dek: &[u8]) -> Result<String, KekError> {
+        if !matches!(dek.len(), 16 | 24 | 32) {
+            return Err(KekError::DekLength(dek.len()));
+        }
+        let mut sealed = Zeroizing::new(Vec::with_capacity(NONCE_LEN + dek.len() + TAG_LEN));
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(dek);
+        let body = sealed.get_mut(NONCE_LEN..).unwrap_or_default();
+        let tag = self
+            .aead()?
+            .seal_in_place_separate_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(self.id.to_string()),
+                body,
+            )
+            .map_err(|_| crate::Error::Crypto)?;
+        sealed.extend_from_slice(tag.as_ref());
+        Ok(BASE64.encode(sealed.as_slice()))
+    }
+
+    /// The data key that [`Kek::wrap`] wrapped.
+    pub fn unwrap(&self, wrapped: &str) -> Result<Zeroizing<Vec<u8>>, KekError> {
+        let malformed = || KekError::Malformed(self.id);
+        if wrapped.len() > 1024 {
+            return Err(malformed());
+        }
+        let bytes = BASE64.decode(wrapped).map_err(|_| malformed())?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(malformed)?;
+        let mut dek = Zeroizing::new(sealed.to_vec());
+        let length = self
+            .aead()?
+            .open_in_place(
+                Nonce::assume_unique_for_key(*nonce),
+                Aad::from(self.id.to_string()),
+                &mut dek,
+            )
+            .map_err(|_| KekError::Unauthentic(self.id))?
+            .len();
+        if !matches!(length, 16 | 24 | 32) {
+            return Err(KekError::DekLength(length));
+        }
+        dek.truncate(length);
+        Ok(dek)
+    }
+
+    fn aead(&self) -> Result<LessSafeKey, KekError> {
+        let key = UnboundKey::new(&AES_256_GCM, self.secret.expose()).map_err(|_| crate::Error::Crypto)?;
+        Ok(LessSafeKey::new(key))
+    }
+}
+
+/// The KEKs that a query may use, by name.
+#[derive(Clone, Default)]
+pub struct KekSet(BTreeMap<KekId, Kek>);
+
+impl KekSet {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a KEK, replacing one of the same name.
+    pub fn insert(&mut self, kek: Kek) {
+        self.0.insert(kek.id, kek);
+    }
+
+    /// Adds all of another set.
+    pub fn extend(&mut self, other: &KekSet) {
+        self.0.extend(other.0.iter().map(|(id, kek)| (*id, kek.clone())));
+    }
+
+    /// The KEK of this name.
+    pub fn get(&self, id: &KekId) -> Result<&Kek, KekError> {
+        self.0.get(id).ok_or(KekError::Missing(*id))
+    }
+
+    /// The KEK that a file's key metadata names.
+    pub fn find(&self, id: &str) -> Result<&Kek, KekError> {
+        self.get(&id.parse()?)
+    }
+
+    /// Whether it holds this name.
+    pub fn contains(&self, id: &KekId) -> bool {
+        self.0.contains_key(id)
+    }
+
+    /// All, in order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Kek> {
+        self.0.values()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Kek> for KekSet {
+    fn from_iter<I: IntoIterator<Item = Kek>>(keks: I) -> Self {
+        Self(keks.into_iter().map(|kek| (kek.id, kek)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

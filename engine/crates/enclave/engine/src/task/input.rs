@@ -1,0 +1,427 @@
+//! One input of a task: takes the executor's bytes apart into streams, checks each against the descriptor and the list of
+//! attempts that count, and opens them.
+//!
+//! Accepted are exactly the streams that descriptor and list name: each once, each whole, of the attempt that counts. They
+//! may arrive in any order and are read in map order, so that a repeated task sees the same rows in the same order.
+//! Streams that came early wait as they came, sealed; they count in the memory pool, and go to the scratch file when it
+//! is full.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use bytes::{Bytes, BytesMut};
+use coffer_plan::{
+    coalesced,
+    codec::decode_batch,
+    partitioner::MAX_TARGETS,
+    spill::{Extent, Scratch, SpillFolder},
+};
+use coffer_sealing::{
+    AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
+    StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
+};
+use datafusion_common::{DataFusionError, Result};
+use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tokio::sync::Mutex;
+
+use crate::task::{check::Check, link::Link};
+
+/// The producers × targets that a task reads of one stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rectangle {
+    pub(crate) maps: std::ops::Range<u32>,
+    pub(crate) reduces: std::ops::Range<u32>,
+}
+
+/// What an input is made of.
+pub(crate) struct InputSpec {
+    pub(crate) id: u32,
+    pub(crate) session: SessionId,
+    pub(crate) key: SessionKey,
+    pub(crate) producer: StageId,
+    pub(crate) rectangles: Vec<Rectangle>,
+    /// By map partition: the attempt that counts.
+    pub(crate) attempts: Arc<Vec<AttemptId>>,
+    /// Whether the streams are a broadcast's, of target 0.
+    pub(crate) broadcast: bool,
+    pub(crate) schema: SchemaRef,
+}
+
+/// How much of a frame is allocated ahead of its arrival: one piece of input.
+const AHEAD: usize = 1 << 20;
+
+/// The shared state of an input's streams.
+pub(crate) struct Demux {
+    spec: InputSpec,
+    link: Arc<Link>,
+    /// In map order, then by target.
+    streams: Vec<Slot>,
+    places: HashMap<(u32, u32), usize>,
+    /// Bytes of the stream that is arriving.
+    buffer: BytesMut,
+    arriving: Option<usize>,
+    ended: bool,
+    /// Streams that were read to their end.
+    read: usize,
+    waiting: Waiting,
+    opened: Arc<AtomicU64>,
+}
+
+struct Slot {
+    identity: StreamIdentity,
+    frames: VecDeque<Parked>,
+    seen: bool,
+    complete: bool,
+}
+
+enum Parked {
+    Memory(BytesMut),
+    Disk(Extent),
+}
+
+struct Waiting {
+    reservation: MemoryReservation,
+    folder: Arc<SpillFolder>,
+    scratch: Option<Scratch>,
+}
+
+impl Demux {
+    pub(crate) fn new(
+        spec: InputSpec,
+        link: Arc<Link>,
+        reservation: MemoryReservation,
+        folder: Arc<SpillFolder>,
+        opened: Arc<AtomicU64>,
+    ) -> Result<Self, Check> {
+        let claimed = spec.rectangles.iter().map(|rectangle| {
+            let (maps, reduces) = (rectangle.maps.len() as u64, rectangle.reduces.len() as u64);
+            maps.saturating_mul(reduces)
+        });
+        // Counted before anything is allocated for them.
+        if claimed.fold(0_u64, u64::saturating_add) > u64::from(MAX_TARGETS) {
+            return Err(Check::Input(spec.id));
+        }
+        let mut pairs = Vec::new();
+        for rectangle in &spec.rectangles {
+            for map in rectangle.maps.clone() {
+                pairs.extend(rectangle.reduces.clone().map(|target| (map, target)));
+            }
+        }
+        pairs.sort_unstable();
+        let mut streams = Vec::with_capacity(pairs.len());
+        let mut places = HashMap::with_capacity(pairs.len());
+        for (map, target) in pairs {
+            let attempt = usize::try_from(map)
+                .ok()
+                .and_then(|map| spec.attempts.get(map))
+                .ok_or(Check::AttemptsCount(spec.producer.0))?;
+            if places.insert((map, target), streams.len()).is_some() {
+                return Err(Check::Input(spec.id));
+            }
+            streams.push(Slot {
+                identity: StreamIdentity {
+                    session: spec.session,
+                    execution: ExecutionId(0),
+                    stage: spec.producer,
+                    partition: Partition(map),
+                    attempt: *attempt,
+                    target: match spec.broadcast {
+                        true => StreamTarget::Broadcast,
+                        false => StreamTarget::Shuffle(target),
+                    },
+                },
+                frames: VecDeque::new(),
+                seen: false,
+                complete: false,
+            });
+        }
+        Ok(Self {
+            spec,
+            link,
+            streams,
+            places,
+            buffer: BytesMut::new(),
+            arriving: None,
+            ended: false,
+            read: 0,
+            waiting: Waiting {
+                reservation,
+                folder,
+                scratch: None,
+            },
+            opened,
+        })
+    }
+
+    /// How many streams the input has.
+    pub(crate) fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The next frame of the stream at this place, still sealed; `None` after its last.
+    async fn next_frame(&mut self, place: usize) -> Result<Option<BytesMut>> {
+        loop {
+            let slot = self.slot(place)?;
+            if let Some(parked) = slot.frames.pop_front() {
+                return Ok(Some(self.waiting.take(parked)?));
+            }
+            if slot.complete {
+                return Ok(None);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Notes that a stream was read whole; after the last one, sees to it that nothing follows.
+    async fn finished(&mut self) -> Result<()> {
+        self.read += 1;
+        if self.read == self.streams.len() {
+            self.expect_end().await?;
+        }
+        Ok(())
+    }
+
+    async fn expect_end(&mut self) -> Result<()> {
+        while !self.ended {
+            self.receive().await?;
+        }
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<()> {
+        match self.link.input(self.spec.id).await.map_err(external)? {
+            Some(bytes) => self.feed(&bytes),
+            None => self.end(),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        let input = self.spec.id;
+        if let Some(place) = self.arriving {
+            let (map, target) = self.place(place);
+            return Err(external(Check::StreamCut { input, map, target }));
+        }
+        if !self.buffer.is_empty() {
+            let source = coffer_sealing::Error::Truncated {
+                need: PREAMBLE_LEN,
+                got: self.buffer.len(),
+            };
+            return Err(external(Check::StreamFormat { input, source }));
+        }
+        match self.streams.iter().position(|slot| !slot.complete) {
+            None => Ok(()),
+            Some(place) => {
+                let (map, target) = self.place(place);
+                Err(external(Check::StreamMissing { input, map, target }))
+            }
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        loop {
+            match self.arriving {
+                None if self.buffer.len() < PREAMBLE_LEN => return Ok(()),
+                None => self.begin_stream().map_err(external)?,
+                Some(place) => {
+                    if !self.take_frame(place)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_stream(&mut self) -> Result<(), Check> {
+        let input = self.spec.id;
+        let preamble = StreamPreamble::parse(&self.buffer.split_to(PREAMBLE_LEN))
+            .map_err(|source| Check::StreamFormat { input, source })?;
+        let (map, target) = (preamble.partition.0, preamble.target);
+        let foreign = Check::StreamForeign { input, map, target };
+        let Some(place) = self.places.get(&(map, target)).copied() else {
+            return Err(foreign);
+        };
+        let Some(slot) = self.streams.get_mut(place) else {
+            return Err(foreign);
+        };
+        if slot.seen {
+            return Err(Check::StreamRepeated { input, map, target });
+        }
+        if preamble.check(&slot.identity).is_err() {
+            return Err(Check::StreamAttempt { input, map, target });
+        }
+        slot.seen = true;
+        self.arriving = Some(place);
+        Ok(())
+    }
+
+    /// Moves one whole frame from the buffer to its stream; false when not enough bytes are there.
+    fn take_frame(&mut self, place: usize) -> Result<bool> {
+        let Some(head) = self.buffer.get(..HEADER_LEN) else {
+            return Ok(false);
+        };
+        let (map, target) = self.place(place);
+        let input = self.spec.id;
+        let refused = |source| {
+            external(Check::Frame {
+                input,
+                map,
+                target,
+                source,
+            })
+        };
+        // The flag is only believed as to where the next stream begins. Whether it is true, the tag says when the frame
+        // is opened, and a stream is not done before that.
+        let last = head.get(1).is_some_and(|flags| flags & 1 != 0);
+        let length = FrameHeader::parse(head)
+            .and_then(|header| header.frame_len())
+            .map_err(refused)?;
+        if self.buffer.len() < length {
+            // Room grows with what has come: a header that claims a long frame costs nothing.
+            self.buffer.reserve((length - self.buffer.len()).min(AHEAD));
+            return Ok(false);
+        }
+        let frame = self.buffer.split_to(length);
+        let parked = self.waiting.park(frame)?;
+        let slot = self.slot(place)?;
+        slot.frames.push_back(parked);
+        if last {
+            slot.complete = true;
+            self.arriving = None;
+        }
+        Ok(true)
+    }
+
+    fn slot(&mut self, place: usize) -> Result<&mut Slot> {
+        self.streams
+            .get_mut(place)
+            .ok_or_else(|| external(Check::Input(self.spec.id)))
+    }
+
+    fn place(&self, place: usize) -> (u32, u32) {
+        self.streams.get(place).map_or((0, 0), |slot| {
+            (slot.identity.partition.0, slot.identity.target.number())
+        })
+    }
+}
+
+impl Waiting {
+    fn park(&mut self, frame: BytesMut) -> Result<Parked> {
+        if self.reservation.try_grow(frame.len()).is_ok() {
+            return Ok(Parked::Memory(frame));
+        }
+        if self.scratch.is_none() {
+            self.scratch = Some(Scratch::create(&self.folder)?);
+        }
+        match &mut self.scratch {
+            Some(scratch) => Ok(Parked::Disk(scratch.append(&frame)?)),
+            None => Ok(Parked::Memory(frame)),
+        }
+    }
+
+    fn take(&mut self, parked: Parked) -> Result<BytesMut> {
+        match (parked, &mut self.scratch) {
+            (Parked::Memory(frame), _) => {
+                self.reservation.shrink(frame.len());
+                Ok(frame)
+            }
+            (Parked::Disk(extent), Some(scratch)) => {
+                let mut bytes = Vec::with_capacity(extent.len());
+                scratch.read(extent, &mut bytes)?;
+                Ok(BytesMut::from(Bytes::from(bytes)))
+            }
+            (Parked::Disk(_), None) => Err(DataFusionError::Internal("a parked frame has lost its file".to_owned())),
+        }
+    }
+}
+
+/// The batches of one stream of the input, each a frame.
+fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let state: (Arc<Mutex<Demux>>, Option<StreamOpener>) = (demux, None);
+    stream::try_unfold(state, move |(demux, opener)| async move {
+        let mut held = demux.lock().await;
+        let (map, target) = held.place(place);
+        let input = held.spec.id;
+        let refused = |source| {
+            external(Check::Frame {
+                input,
+                map,
+                target,
+                source,
+            })
+        };
+        let mut opener = match opener {
+            Some(opener) => opener,
+            None => {
+                let identity = held.slot(place)?.identity;
+                StreamOpener::new(&held.spec.key, identity).map_err(refused)?
+            }
+        };
+        loop {
+            if held.link.is_closed() {
+                return Err(external(crate::task::link::LinkError::Closed));
+            }
+            let Some(frame) = held.next_frame(place).await? else {
+                opener.finish().map_err(refused)?;
+                held.finished().await?;
+                return Ok(None);
+            };
+            held.opened.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            let (frame, plain) = opener.open(frame).map_err(refused)?.into_parts();
+            let batch = decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
+                external(Check::Payload {
+                    input,
+                    map,
+                    target,
+                    source,
+                })
+            })?;
+            // A frame without a batch ends its stream, or hides how long it is.
+            let Some(batch) = batch else {
+                continue;
+            };
+            drop(held);
+            return Ok(Some((batch, (demux, Some(opener)))));
+        }
+    })
+}
+
+/// All rows of an input, its streams one after the other, small batches put together.
+pub(crate) fn all_rows(demux: Demux) -> SendableRecordBatchStream {
+    let schema = Arc::clone(&demux.spec.schema);
+    let count = demux.len();
+    let demux = Arc::new(Mutex::new(demux));
+    let rows = stream::iter(0..count).map(move |place| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), place)));
+    // An input without streams has nothing to wait for: its end is not asked for.
+    let rows = rows.try_flatten();
+    Box::pin(RecordBatchStreamAdapter::new(
+        Arc::clone(&schema),
+        coalesced(schema, rows),
+    ))
+}
+
+/// The streams of an input, each for itself, in map order.
+pub(crate) fn each_stream(demux: Demux) -> Vec<SendableRecordBatchStream> {
+    let schema = Arc::clone(&demux.spec.schema);
+    let count = demux.len();
+    let demux = Arc::new(Mutex::new(demux));
+    (0..count)
+        .map(|place| {
+            let rows = coalesced(Arc::clone(&schema), one_stream(Arc::clone(&demux), place));
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows)) as SendableRecordBatchStream
+        })
+        .collect()
+}
+
+fn external<E: std::error::Error + Send + Sync + 'static>(error: E) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

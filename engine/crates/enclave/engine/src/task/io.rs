@@ -1,0 +1,109 @@
+//! What a task hands to the shared plan: its own streams and files.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use arrow::datatypes::SchemaRef;
+use coffer_plan::{BytesSeen, FooterCache, ScanFiles, TaskIo};
+use coffer_protocol::wire::FileSlice;
+use coffer_sealing::KekSet;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_execution::SendableRecordBatchStream;
+use datafusion_physical_plan::stream::EmptyRecordBatchStream;
+use object_store::ObjectStore;
+use parking_lot::Mutex;
+
+use crate::{
+    broadcast::Loaded,
+    task::input::{Demux, all_rows, each_stream},
+};
+
+/// An input of the fragment, in this task.
+pub(crate) enum TaskInput {
+    /// It has streams here.
+    Streams(Box<Demux>),
+    /// It has none: no rows, and nothing is asked for.
+    Nothing(SchemaRef),
+}
+
+/// The inputs of a task.
+#[derive(Default)]
+pub(crate) struct TaskInputs {
+    /// Taken by the plan's leaves, each once.
+    pub(crate) own: HashMap<u32, TaskInput>,
+    /// Whole, in memory: read as often as the plan likes.
+    pub(crate) broadcasts: HashMap<u32, Arc<Loaded>>,
+}
+
+pub(crate) struct TaskFiles {
+    pub(crate) slices: HashMap<u32, Vec<FileSlice>>,
+    pub(crate) keys: Arc<KekSet>,
+    pub(crate) footers: Arc<FooterCache>,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) bytes_read: Arc<AtomicU64>,
+    /// By scan, if reading must not depend on data.
+    pub(crate) whole: Option<HashMap<u32, Arc<BytesSeen>>>,
+}
+
+pub(crate) struct TaskSide {
+    pub(crate) partition: u32,
+    pub(crate) inputs: Mutex<TaskInputs>,
+    pub(crate) files: TaskFiles,
+}
+
+impl TaskSide {
+    fn take(&self, id: u32) -> Result<TaskInput> {
+        self.inputs
+            .lock()
+            .own
+            .remove(&id)
+            .ok_or_else(|| DataFusionError::Internal(format!("input {id} is not of this task, or was taken before")))
+    }
+}
+
+impl TaskIo for TaskSide {
+    fn partition(&self) -> u32 {
+        self.partition
+    }
+
+    fn input(&self, input_id: u32) -> Result<SendableRecordBatchStream> {
+        if let Some(loaded) = self.inputs.lock().broadcasts.get(&input_id) {
+            return Ok(loaded.stream());
+        }
+        Ok(match self.take(input_id)? {
+            TaskInput::Streams(demux) => all_rows(*demux),
+            TaskInput::Nothing(schema) => Box::pin(EmptyRecordBatchStream::new(schema)),
+        })
+    }
+
+    fn input_streams(&self, input_id: u32) -> Result<Vec<SendableRecordBatchStream>> {
+        Ok(match self.take(input_id)? {
+            TaskInput::Streams(demux) => each_stream(*demux),
+            TaskInput::Nothing(_) => Vec::new(),
+        })
+    }
+
+    fn scan(&self, scan_id: u32) -> Result<ScanFiles> {
+        let slices = self
+            .files
+            .slices
+            .get(&scan_id)
+            .cloned()
+            .ok_or_else(|| DataFusionError::Internal(format!("scan {scan_id} is not of this task")))?;
+        Ok(ScanFiles {
+            slices,
+            keys: Arc::clone(&self.files.keys),
+            footers: Arc::clone(&self.files.footers),
+            store: Arc::clone(&self.files.store),
+            bytes_read: Arc::clone(&self.files.bytes_read),
+            whole: self
+                .files
+                .whole
+                .as_ref()
+                .map(|scans| scans.get(&scan_id).map(Arc::clone).unwrap_or_default()),
+            limit: None,
+        })
+    }
+}

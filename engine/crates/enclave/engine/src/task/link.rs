@@ -1,0 +1,297 @@
+//! A running task's side of its connection: it asks for inputs, and sends what it made.
+//!
+//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, in the order asked; a few are asked
+//! ahead, never more than the receiving channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here
+//! runs on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the lease meanwhile.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::{Buf, Bytes};
+use coffer_process::listen::WriteHalf;
+use coffer_protocol::{
+    framing::{Message, WireError, put_message},
+    wire::{Need, NeedKeys, Release, TaskMessage},
+};
+use thiserror::Error;
+use tokio::{
+    io::AsyncWriteExt,
+    sync::{Mutex, watch},
+};
+
+use crate::channel::Receiver;
+
+/// Answers that may be outstanding for one input.
+const AHEAD: usize = 2;
+/// Answers that may be outstanding in all; below what the channel holds.
+const AHEAD_IN_ALL: usize = 8;
+/// How long a peer is waited for where no session's lease says it: before a task has its keys, and when it is over.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Why the conversation failed; the host's fault, all of it.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The peer closed: the task is cancelled.
+    #[error("the executor closed the connection")]
+    Closed,
+    /// Not the message that the protocol asks for at this point.
+    #[error("message type {got} came where {want} was due")]
+    Unexpected {
+        /// Its type.
+        got: u8,
+        /// What was due.
+        want: &'static str,
+    },
+    /// An answer for another input than the one asked for.
+    #[error("input {got} came where input {want} was due")]
+    WrongInput {
+        /// As it came.
+        got: u32,
+        /// As it was asked for.
+        want: u32,
+    },
+    /// The peer does not answer.
+    #[error("the executor does not answer")]
+    Silent,
+    /// The session's lease ran out, and the trusted site's word that would renew it did not come.
+    #[error("the session's lease has run out")]
+    Lease,
+    /// Not a message.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// What crossed the connection.
+#[derive(Default)]
+pub(crate) struct Crossed {
+    pub(crate) messages: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+}
+
+pub(crate) struct Link {
+    outgoing: Mutex<WriteHalf>,
+    incoming: Mutex<Incoming>,
+    closed: watch::Receiver<bool>,
+    /// A write was begun and given up: what lies on the wire now is no whole message.
+    torn: AtomicBool,
+    pub(crate) crossed: Crossed,
+}
+
+/// What an answer is due to.
+enum Asked {
+    Input(u32),
+    Keys,
+}
+
+struct Incoming {
+    receiver: Receiver,
+    /// In order, not answered yet.
+    asked: VecDeque<Asked>,
+    inputs: HashMap<u32, Waiting>,
+    /// The newest answer to a NEED_KEYS, until it is taken.
+    released: Option<Release>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    chunks: VecDeque<Bytes>,
+    asked: usize,
+    ended: bool,
+}
+
+impl Link {
+    pub(crate) fn new(receiver: Receiver, write: WriteHalf) -> Arc<Self> {
+        Arc::new(Self {
+            closed: receiver.closed(),
+            outgoing: Mutex::new(write),
+            incoming: Mutex::new(Incoming {
+                receiver,
+                asked: VecDeque::new(),
+                inputs: HashMap::new(),
+                released: None,
+            }),
+            torn: AtomicBool::new(false),
+            crossed: Crossed::default(),
+        })
+    }
+
+    /// The connection back, once nobody else holds the link.
+    pub(crate) fn into_parts(self: Arc<Self>) -> Option<(Receiver, WriteHalf)> {
+        let link = Arc::into_inner(self)?;
+        Some((link.incoming.into_inner().receiver, link.outgoing.into_inner()))
+    }
+
+    pub(crate) fn closed(&self) -> watch::Receiver<bool> {
+        self.closed.clone()
+    }
+
+    /// Whether the peer is gone. For leaves to look at between batches.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Sends messages that `put_*` of [`coffer_protocol::framing`] appended to `bytes`, and empties it.
+    pub(crate) async fn send(&self, bytes: &mut Vec<u8>, messages: u64) -> Result<(), LinkError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut outgoing = self.outgoing.lock().await;
+        if self.torn.swap(true, Ordering::Relaxed) {
+            return Err(LinkError::Closed);
+        }
+        outgoing.write_all(bytes).await.map_err(|_| LinkError::Closed)?;
+        self.torn.store(false, Ordering::Relaxed);
+        drop(outgoing);
+        self.crossed.messages.fetch_add(messages, Ordering::Relaxed);
+        self.crossed.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        bytes.clear();
+        Ok(())
+    }
+
+    /// Sends one protobuf message.
+    pub(crate) async fn tell<M: prost::Message>(&self, kind: TaskMessage, message: &M) -> Result<(), LinkError> {
+        let mut bytes = Vec::new();
+        put_message(&mut bytes, kind_byte(kind), message)?;
+        self.send(&mut bytes, 1).await
+    }
+
+    /// Asks for a session's keys, at any time of a task, and gives what comes.
+    pub(crate) async fn keys(&self, session: &[u8]) -> Result<Release, LinkError> {
+        let need = NeedKeys {
+            session: session.to_vec().into(),
+        };
+        let mut incoming = self.incoming.lock().await;
+        incoming.asked.push_back(Asked::Keys);
+        self.tell(TaskMessage::NeedKeys, &need).await?;
+        loop {
+            self.take_answer(&mut incoming).await?;
+            if let Some(release) = incoming.released.take() {
+                return Ok(release);
+            }
+        }
+    }
+
+    /// More bytes of an input, or `None` at its end.
+    pub(crate) async fn input(&self, id: u32) -> Result<Option<Bytes>, LinkError> {
+        let mut incoming = self.incoming.lock().await;
+        loop {
+            self.ask_ahead(&mut incoming, id).await?;
+            let waiting = incoming.inputs.entry(id).or_default();
+            if let Some(chunk) = waiting.chunks.pop_front() {
+                self.ask_ahead(&mut incoming, id).await?;
+                return Ok(Some(chunk));
+            }
+            if waiting.ended {
+                return Ok(None);
+            }
+            self.take_answer(&mut incoming).await?;
+        }
+    }
+
+    /// Takes the answers that are still outstanding, so that the connection is clean for what comes next.
+    pub(crate) async fn settle(&self) -> Result<(), LinkError> {
+        let mut incoming = self.incoming.lock().await;
+        incoming.inputs.values_mut().for_each(|waiting| waiting.chunks.clear());
+        while !incoming.asked.is_empty() {
+            self.take_answer(&mut incoming).await?;
+            incoming.inputs.values_mut().for_each(|waiting| waiting.chunks.clear());
+        }
+        incoming.inputs.clear();
+        Ok(())
+    }
+
+    async fn ask_ahead(&self, incoming: &mut Incoming, id: u32) -> Result<(), LinkError> {
+        loop {
+            let waiting = incoming.inputs.entry(id).or_default();
+            let must = waiting.asked == 0 && waiting.chunks.is_empty();
+            let may = waiting.asked + waiting.chunks.len() < AHEAD && incoming.asked.len() < AHEAD_IN_ALL;
+            if waiting.ended || !(must || may) {
+                return Ok(());
+            }
+            waiting.asked += 1;
+            incoming.asked.push_back(Asked::Input(id));
+            self.tell(TaskMessage::Need, &Need { input_id: id }).await?;
+        }
+    }
+
+    async fn take_answer(&self, incoming: &mut Incoming) -> Result<(), LinkError> {
+        let message = self.receive(incoming).await?;
+        let unexpected = |want| LinkError::Unexpected {
+            got: message.kind,
+            want,
+        };
+        match incoming.asked.pop_front() {
+            None => Err(unexpected("nothing")),
+            Some(Asked::Keys) if message.kind == kind_byte(TaskMessage::Release) => {
+                incoming.released = Some(message.decode("RELEASE")?);
+                Ok(())
+            }
+            Some(Asked::Keys) => Err(unexpected("RELEASE")),
+            Some(Asked::Input(want)) => {
+                let ended = match message.kind {
+                    kind if kind == kind_byte(TaskMessage::In) => false,
+                    kind if kind == kind_byte(TaskMessage::InEnd) => true,
+                    _ => return Err(unexpected("IN")),
+                };
+                take_input(incoming, want, message, ended)
+            }
+        }
+    }
+
+    async fn receive(&self, incoming: &mut Incoming) -> Result<Message, LinkError> {
+        let message = incoming.receiver.next().await?.ok_or(LinkError::Closed)?;
+        self.crossed.messages.fetch_add(1, Ordering::Relaxed);
+        self.crossed
+            .bytes_in
+            .fetch_add(message.payload.len() as u64 + 5, Ordering::Relaxed);
+        Ok(message)
+    }
+}
+
+fn take_input(incoming: &mut Incoming, want: u32, message: Message, ended: bool) -> Result<(), LinkError> {
+    let mut payload = message.payload;
+    if payload.len() < 4 {
+        return Err(WireError::Malformed("IN").into());
+    }
+    let got = payload.get_u32_le();
+    if got != want {
+        return Err(LinkError::WrongInput { got, want });
+    }
+    let waiting = incoming.inputs.entry(want).or_default();
+    waiting.asked = waiting.asked.saturating_sub(1);
+    if ended {
+        waiting.ended = true;
+    } else if waiting.ended {
+        return Err(LinkError::Unexpected {
+            got: message.kind,
+            want: "nothing after IN_END",
+        });
+    } else if !payload.is_empty() {
+        waiting.chunks.push_back(payload);
+    }
+    Ok(())
+}
+
+/// What is waited for at a peer's mercy, if it comes in time.
+pub(crate) async fn in_time<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    tokio::time::timeout(patience, answer)
+        .await
+        .unwrap_or(Err(LinkError::Silent))
+}
+
+/// A message type as it lies on the wire.
+#[must_use]
+pub fn kind_byte(kind: TaskMessage) -> u8 {
+    // The types of both protocols are far below 256; 0 is refused by every receiver.
+    u8::try_from(i32::from(kind)).unwrap_or(0)
+}

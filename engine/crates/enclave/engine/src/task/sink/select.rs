@@ -1,0 +1,158 @@
+//! Which sink a fragment's rows go to.
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use coffer_expr::CompileContext;
+use coffer_plan::{
+    Plan, boundary_schema,
+    partitioner::{PartitionContext, Partitioner},
+    sample::Sampler,
+};
+use coffer_protocol::{
+    plan::{Fragment, partitioning, sink},
+    wire::StreamCount,
+};
+use coffer_sealing::{Attempt, StreamTarget};
+use datafusion_execution::memory_pool::MemoryConsumer;
+
+use crate::{
+    enclave::Enclave,
+    session::Session,
+    task::{
+        Check, TaskError,
+        descriptor::Assignment,
+        link::Link,
+        out::Out,
+        sink::{DirectSink, ShuffleSink, SinkError, WriteSink, Written, padding::Padding},
+    },
+};
+
+/// The sink of a task, with what cuts its rows.
+pub(crate) enum TaskSink {
+    Direct(DirectSink),
+    Shuffle(ShuffleSink, Partitioner),
+    Sample(DirectSink, Box<Sampler>),
+    Write(Box<WriteSink>),
+}
+
+/// What a sink has to say for the commit record.
+pub(crate) struct Finished {
+    pub(crate) streams: Vec<StreamCount>,
+    pub(crate) written: Option<Written>,
+}
+
+impl TaskSink {
+    pub(crate) fn new(
+        enclave: &Enclave,
+        session: &Session,
+        task: &Assignment,
+        plan: &Plan,
+        link: &Arc<Link>,
+        expressions: &CompileContext,
+        attempt: &mut Attempt,
+    ) -> Result<Self, TaskError> {
+        let out = Out::new(Arc::clone(link));
+        let schema = output(&task.fragment)?;
+        let padding = Padding::of(&task.fragment)?;
+        let kind = task
+            .fragment
+            .sink
+            .as_ref()
+            .and_then(|sink| sink.kind.as_ref())
+            .ok_or(Check::Malformed("fragment"))?;
+        let direct = |out, target, attempt: &mut Attempt| {
+            Ok(Self::Direct(DirectSink::new(
+                out,
+                attempt.sealer(target)?,
+                Arc::clone(&schema),
+                padding,
+                task.packing,
+            )))
+        };
+        match kind {
+            sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt),
+            sink::Kind::Sample(sample) => {
+                let partition = task.place.partition.0;
+                let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
+                let sealer = attempt.sealer(StreamTarget::Sample)?;
+                let direct = DirectSink::new(out, sealer, sampler.schema(), padding, task.packing);
+                Ok(Self::Sample(direct, Box::new(sampler)))
+            }
+            sink::Kind::Broadcast(_) => direct(out, StreamTarget::Broadcast, attempt),
+            sink::Kind::Write(_) => {
+                let reservation = MemoryConsumer::new("write")
+                    .with_can_spill(true)
+                    .register(&enclave.runtime().memory_pool);
+                let sink = WriteSink::new(task, session, enclave.memory(), reservation)?;
+                Ok(Self::Write(Box::new(sink)))
+            }
+            sink::Kind::Shuffle(partitioning) => {
+                let bounds = match &partitioning.kind {
+                    Some(partitioning::Kind::Range(range)) => task.bounds.get(&range.bounds_id),
+                    _ => None,
+                };
+                let context = PartitionContext {
+                    key: session.partitioning_key.expose(),
+                    partition: task.place.partition.0,
+                    bounds,
+                    expressions,
+                };
+                let partitioner = Partitioner::new(partitioning, &plan.schema(), &context)?;
+                if partitioner.targets() == 1 {
+                    return direct(out, StreamTarget::Shuffle(0), attempt);
+                }
+                let sealers = (0..partitioner.targets())
+                    .map(|target| attempt.sealer(StreamTarget::Shuffle(target)))
+                    .collect::<Result<_, _>>()?;
+                let reservation = MemoryConsumer::new("exchange")
+                    .with_can_spill(true)
+                    .register(&enclave.runtime().memory_pool);
+                let sink = ShuffleSink::new(out, sealers, padding, task.packing, reservation, enclave.spill());
+                Ok(Self::Shuffle(sink, partitioner))
+            }
+        }
+    }
+
+    pub(crate) async fn push(&mut self, batch: RecordBatch) -> Result<(), TaskError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        match self {
+            Self::Direct(sink) => Ok(sink.push(batch).await?),
+            Self::Shuffle(sink, partitioner) => {
+                let targets = partitioner.targets_of(&batch)?.to_vec();
+                Ok(sink.push(batch, targets)?)
+            }
+            Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
+            Self::Write(sink) => Ok(sink.push(&batch)?),
+        }
+    }
+
+    pub(crate) async fn finish(self) -> Result<Finished, SinkError> {
+        let streams = match self {
+            Self::Direct(sink) => sink.finish().await?,
+            Self::Shuffle(sink, _) => sink.finish().await?,
+            Self::Sample(mut sink, sampler) => {
+                let sample = sampler.finish()?;
+                if sample.num_rows() > 0 {
+                    sink.push(sample).await?;
+                }
+                sink.finish().await?
+            }
+            Self::Write(sink) => {
+                return Ok(Finished {
+                    streams: Vec::new(),
+                    written: Some(sink.finish()?),
+                });
+            }
+        };
+        Ok(Finished { streams, written: None })
+    }
+}
+
+/// The schema of a fragment's frames.
+fn output(fragment: &Fragment) -> Result<SchemaRef, TaskError> {
+    let output = fragment.output.as_ref().ok_or(Check::Malformed("fragment"))?;
+    Ok(boundary_schema(output)?)
+}

@@ -1,0 +1,368 @@
+//! A table's folder, held open: what is made, removed or published there happens in this very folder, whatever its path leads to by then.
+//!
+//! How the folder was reached is the owner's business: links on its path are followed when it is opened. Below it nothing is followed. A host
+//! that puts a link in the place of an inner folder, or of the folder itself, would else have files of another table removed, or files made in a
+//! folder of the trusted site.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read, Write},
+    marker::PhantomData,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    Digest, Error, NotAFile,
+    files::{self, Direct, Disk, Op},
+};
+
+/// Folders below each other at most: one for each plain partition column.
+const DEPTH: usize = 64;
+
+/// A folder, held open.
+#[derive(Debug)]
+pub struct Folder<D: Disk = Direct> {
+    folder: OwnedFd,
+    path: PathBuf,
+    disk: PhantomData<D>,
+}
+
+impl<D: Disk> Folder<D> {
+    /// The folder that a path leads to now.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = D::act(Op::Open, path, || Ok(rustix::fs::open(path, flags, Mode::empty())?));
+        Ok(Self {
+            folder: opened.map_err(Error::io("open", path))?,
+            path: path.to_owned(),
+            disk: PhantomData,
+        })
+    }
+
+    /// As it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it is now, without links: the system's word on the folder that is held open.
+    pub fn real(&self) -> Result<PathBuf, Error> {
+        use std::os::fd::AsRawFd;
+        let held = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
+        std::fs::read_link(held).map_err(Error::io("open", &self.path))
+    }
+
+    fn failed(&self, doing: &'static str, inner: &Path) -> impl FnOnce(io::Error) -> Error + use<D> {
+        let path = self.path.join(inner);
+        move |source| Error::Io { doing, path, source }
+    }
+
+    /// The folder in which a file lies, and its name there.
+    fn parent(&self, file: &Path) -> io::Result<(Inner<'_>, OsString)> {
+        let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        Ok((self.inner(file.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    fn inner(&self, path: &Path) -> io::Result<Inner<'_>> {
+        let mut at = Inner::Root(self.folder.as_fd());
+        for part in path.components() {
+            let Component::Normal(name) = part else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
+            at = Inner::Below(rustix::fs::openat(
+                &at,
+                name,
+                below() | OFlags::DIRECTORY,
+                Mode::empty(),
+            )?);
+        }
+        Ok(at)
+    }
+
+    /// Reads a whole file of at most `limit` bytes, if it is there.
+    pub fn read(&self, file: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+        let read = || {
+            let (parent, name) = self.parent(file)?;
+            let opened = rustix::fs::openat(&parent, name, below() | OFlags::NONBLOCK, Mode::empty())?;
+            let opened = File::from(opened);
+            if !opened.metadata()?.is_file() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, NotAFile));
+            }
+            let mut bytes = Vec::new();
+            opened.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match D::act(Op::Read, &self.path.join(file), read) {
+            Ok(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit => Err(Error::Limit("control file")),
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed("read", file)(error)),
+        }
+    }
+
+    /// The length of a file; none if there is no file of this name, but maybe something else.
+    pub fn length(&self, file: &Path) -> Result<Option<u64>, Error> {
+        let look = || {
+            let (parent, name) = self.parent(file)?;
+            Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
+        };
+        match D::act(Op::Read, &self.path.join(file), look) {
+            Ok(found) if FileType::from_raw_mode(found.st_mode).is_file() => {
+                Ok(Some(u64::try_from(found.st_size).unwrap_or(0)))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if is_none(&error) => Ok(None),
+            Err(error) => Err(self.failed("read", file)(error)),
+        }
+    }
+
+    /// Whether there is anything of this name.
+    pub fn has(&self, path: &Path) -> bool {
+        self.parent(path)
+            .and_then(|(parent, name)| Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
+            .is_ok()
+    }
+
+    /// Makes inner folders, as far as they are not there. Their names are not durable yet.
+    pub fn make_folders(&self, path: &Path) -> Result<(), Error> {
+        let make = || {
+            let mut inner = PathBuf::new();
+            for part in path.components() {
+                inner.push(part);
+                let (parent, name) = self.parent(&inner)?;
+                match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            // A link of that name is no folder.
+            self.inner(path).map(|_| ())
+        };
+        D::act(Op::Make, &self.path.join(path), make).map_err(self.failed("create", path))
+    }
+
+    /// Makes a file that is not there, for reading and writing.
+    pub fn create(&self, file: &Path) -> Result<File, Error> {
+        let create = || {
+            let (parent, name) = self.parent(file)?;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            Ok(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o666))?)
+        };
+        let made = D::act(Op::Create, &self.path.join(file), create);
+        Ok(File::from(made.map_err(self.failed("create", file))?))
+    }
+
+    /// Removes a file, a link itself and not what it leads to. One that is not there is removed.
+    pub fn remove(&self, file: &Path) -> Result<(), Error> {
+        let remove = || {
+            let (parent, name) = self.parent(file)?;
+            Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
+        };
+        match D::act(Op::Remove, &self.path.join(file), remove) {
+            Err(error) if !is_none(&error) => Err(self.failed("remove", file)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes an inner folder if it is empty.
+    pub fn remove_folder(&self, path: &Path) {
+        // One that is not empty stays, and so does what cannot be removed.
+        let _ = D::act(Op::Remove, &self.path.join(path), || {
+            let (parent, name) = self.parent(path)?;
+            Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+        });
+    }
+
+    /// Makes the names in an inner folder durable.
+    pub fn sync(&self, path: &Path) -> Result<(), Error> {
+        let sync = || Ok(rustix::fs::fsync(&self.inner(path)?)?);
+        D::act(Op::Sync, &self.path.join(path), sync).map_err(self.failed("write", path))
+    }
+
+    /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then it gives what is there, if that is
+    /// at most `limit` bytes long.
+    pub fn put_if_absent(&self, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
+        let staged = file.with_file_name(format!("{}{}", files::TEMPORARY, files::random_hex::<8>()?));
+        let put = self.stage_and_link(&staged, file, bytes, limit);
+        // What cannot be removed now, nobody reads, and `verify --clean` removes.
+        let _ = self.remove(&staged);
+        let put = put?;
+        if matches!(put, Put::Done) {
+            self.sync(file.parent().unwrap_or(Path::new("")))?;
+        }
+        Ok(put)
+    }
+
+    fn stage_and_link(&self, staged: &Path, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
+        let mut to = self.create(staged)?;
+        D::act(Op::Write, &self.path.join(staged), || {
+            to.write_all(bytes)?;
+            to.sync_all()
+        })
+        .map_err(self.failed("write", staged))?;
+        let linked = D::act(Op::Link, &self.path.join(file), || {
+            let (parent, name) = self.parent(file)?;
+            let from = staged.file_name().unwrap_or_default();
+            Ok(rustix::fs::linkat(&parent, from, &parent, name, AtFlags::empty())?)
+        });
+        match linked {
+            Ok(()) => Ok(Put::Done),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A file that cannot be read is another.
+                let there = self.read(file, limit).ok().flatten();
+                Ok(Put::Taken(there.map(|bytes| Digest::of(&bytes))))
+            }
+            Err(error) => Err(self.failed("publish", file)(error)),
+        }
+    }
+
+    /// What an inner folder holds: names, and whether each is a folder. Nothing of one that is not there.
+    pub fn names(&self, path: &Path) -> Result<Vec<(OsString, bool)>, Error> {
+        match D::act(Op::Read, &self.path.join(path), || self.list(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(self.failed("read", path)),
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>> {
+        let inner = self.inner(path)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&inner)? {
+            let entry = entry?;
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    let found = rustix::fs::statat(&inner, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(found.st_mode)
+                }
+                kind => kind,
+            };
+            names.push((name, kind.is_dir()));
+        }
+        Ok(names)
+    }
+
+    /// All files below it, relative to it, in order; a link is a file.
+    pub fn walk(&self) -> Result<Vec<PathBuf>, Error> {
+        let mut files = Vec::new();
+        let mut folders = vec![(PathBuf::new(), 0_usize)];
+        while let Some((inner, depth)) = folders.pop() {
+            for (name, is_folder) in self.names(&inner)? {
+                let path = inner.join(name);
+                if is_folder && depth < DEPTH {
+                    folders.push((path, depth.saturating_add(1)));
+                } else {
+                    files.push(path);
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// What became of a file that was to be put in place.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It lies there.
+    Done,
+    /// There is one, with this digest as far as it can be read.
+    Taken(Option<Digest>),
+}
+
+enum Inner<'a> {
+    Root(BorrowedFd<'a>),
+    Below(OwnedFd),
+}
+
+impl AsFd for Inner<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(folder) => *folder,
+            Self::Below(folder) => folder.as_fd(),
+        }
+    }
+}
+
+/// As everything below the folder is opened.
+fn below() -> OFlags {
+    OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+/// Nothing is there, or on its way is no folder of this table's.
+fn is_none(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn nothing_below_is_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("theirs"), b"theirs").unwrap();
+        let own = tempfile::tempdir().unwrap();
+        let folder = Folder::<Direct>::open(own.path()).unwrap();
+        symlink(outside.path(), own.path().join("inner")).unwrap();
+        symlink(outside.path().join("theirs"), own.path().join("link")).unwrap();
+        let at = |path: &str| PathBuf::from(path);
+        assert!(folder.create(&at("inner/new")).is_err());
+        assert!(folder.make_folders(&at("inner/deep")).is_err());
+        assert!(folder.make_folders(&at("inner")).is_err());
+        assert!(folder.put_if_absent(&at("inner/new"), b"x", 10).is_err());
+        assert!(folder.read(&at("inner/theirs"), 10).is_err());
+        assert!(folder.read(&at("link"), 10).is_err());
+        assert_eq!(folder.length(&at("link")).unwrap(), None);
+        assert_eq!(folder.length(&at("inner/theirs")).unwrap(), None);
+        folder.remove(&at("inner/theirs")).unwrap();
+        folder.remove_folder(&at("inner"));
+        assert_eq!(folder.walk().unwrap(), [at("inner"), at("link")]);
+        folder.remove(&at("link")).unwrap();
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+        assert_eq!(fs::read(outside.path().join("theirs")).unwrap(), b"theirs");
+        for outside in ["../x", "/x", "a/../../x", ""] {
+            assert!(folder.create(&at(outside)).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
+    fn it_stays_the_folder_that_it_was() {
+        let parent = tempfile::tempdir().unwrap();
+        let (here, there) = (parent.path().join("here"), parent.path().join("there"));
+        fs::create_dir(&here).unwrap();
+        fs::create_dir(&there).unwrap();
+        let folder = Folder::<Direct>::open(&here).unwrap();
+        fs::rename(&here, parent.path().join("moved")).unwrap();
+        symlink(&there, &here).unwrap();
+        assert_eq!(folder.put_if_absent(Path::new("file"), b"x", 10).unwrap(), Put::Done);
+        assert_eq!(
+            folder.put_if_absent(Path::new("file"), b"y", 10).unwrap(),
+            Put::Taken(Some(Digest::of(b"x")))
+        );
+        assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(parent.path().join("moved")).unwrap().count(), 1);
+        let moved = std::fs::canonicalize(parent.path()).unwrap().join("moved");
+        assert_eq!((folder.path(), folder.real().unwrap()), (here.as_path(), moved));
+        folder.make_folders(Path::new("a/b")).unwrap();
+        folder.make_folders(Path::new("a/b")).unwrap();
+        folder.create(Path::new("a/b/c")).unwrap();
+        assert_eq!(folder.length(Path::new("a/b/c")).unwrap(), Some(0));
+        assert_eq!(folder.walk().unwrap(), [PathBuf::from("a/b/c"), PathBuf::from("file")]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Footers of plain Parquet files, which nobody vouches for, opened only where their bytes are those that the trusted site pinned.
+
+use std::ops::Range;
+
+use arrow::datatypes::{DataType, Schema, TimeUnit};
+use bytes::Bytes;
+use parquet::{
+    arrow::parquet_to_arrow_schema,
+    basic::Type,
+    file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+};
+
+use crate::{
+    Digest, Error, OpenedFooter, SparkType,
+    footer::{TAIL_LEN, caught, decode},
+    lengths,
+};
+
+/// The end of a plain file.
+pub const MAGIC: [u8; 4] = *b"PAR1";
+/// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
+pub const MAX_FOOTER: u64 = 64 << 20;
+/// What the trusted site found of a plain file's footer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PlainPin {
+    /// Of the whole file.
+    pub size: u64,
+    /// Of the whole file.
+    pub rows: u64,
+    /// Without the trailing length word and magic.
+    pub footer_length: u64,
+    /// Of the footer without the trailing length word and magic.
+    pub footer_sha256: Digest,
+}
+
+/// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest come before parsing.
+pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> {
+    let same = split(&bytes)
+        .is_ok_and(|(footer, length)| length == pin.footer_length && Digest::of(footer) == pin.footer_sha256);
+    if !same {
+        return Err(Error::PlainChanged);
+    }
+    let metadata = parse(bytes, pin.size)?;
+    Ok(OpenedFooter::plain(metadata))
+}
+
+impl PlainPin {
+    /// Which bytes of the file [`open_footer`] wants.
+    pub fn range(&self) -> Result<Range<u64>, Error> {
+        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::PlainMagic)?;
+        Ok(self.size.checked_sub(length).ok_or(Error::PlainMagic)?..self.size)
+    }
+}
+
+/// Whether a column of a file is what a table's column says, for the few types that Parquet has and Spark has not.
+pub fn reads_as(found: &DataType, declared: &DataType, int96: bool) -> bool {
+    if int96 {
+        return matches!(declared, DataType::Timestamp(TimeUnit::Microsecond, Some(_)));
+    }
+    SparkType::from_arrow("", found).is_ok_and(|kind| kind.to_arrow() == *declared)
+}
+
+/// Whether a file's column holds INT96, which Spark reads as an instant.
+pub fn is_int96(metadata: &ParquetMetaData, column: &str) -> bool {
+    let schema = metadata.file_metadata().schema_descr();
+    let mut columns = schema.columns().iter();
+    columns.any(|found| found.path().string() == column && found.physical_type() == Type::INT96)
+}
+
+/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them plays no part.
+pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
+    Ok(parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None)?)
+}
+
+/// The footer without its tail, and the length that the tail says.
+pub fn split(bytes: &[u8]) -> Result<(&[u8], u64), Error> {
+    let (footer, tail) = bytes.split_last_chunk::<8>().ok_or(Error::PlainMagic)?;
+    let length = tail_length(tail)?;
+    if u64::try_from(footer.len()) != Ok(length) {
+        return Err(Error::PlainMagic);
+    }
+    Ok((footer, length))
+}
+
+/// The footer's length, as the file's last 8 bytes say it.
+pub fn tail_length(tail: &[u8]) -> Result<u64, Error> {
+    match tail.split_first_chunk::<4>() {
+        Some((length, magic)) if magic == MAGIC => match u64::from(u32::from_le_bytes(*length)) {
+            long if long > MAX_FOOTER => Err(Error::PlainFooter(long)),
+            length => Ok(length),
+        },
+        _ => Err(Error::PlainMagic),
+    }
+}
+
+/// Parses a footer; one with encrypted columns is none of an unverified input.
+pub fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
+    lengths::check_footer(split(&bytes)?.0)?;
+    let decoder =
+        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
+    let metadata = decode(decoder, bytes, size)?;
+    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
+        return Err(Error::PlainMagic);
+    }
+    Ok(metadata)
+}

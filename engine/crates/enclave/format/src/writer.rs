@@ -1,0 +1,601 @@
+//! Writing the Parquet files of a table. One [`FileWriter`] per thread or task; nothing is shared between them, so as many
+//! run at once as the caller has cores and memory for.
+
+use std::{
+    fs::File,
+    io::BufWriter,
+    marker::PhantomData,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::{
+    array::{RecordBatch, UInt32Array},
+    compute::{concat_batches, take_record_batch},
+    datatypes::{Schema, SchemaRef},
+};
+use coffer_sealing::{KekId, KekSet, TableId};
+use parquet::{
+    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    basic::{Compression, Encoding},
+    encryption::encrypt::FileEncryptionProperties,
+    errors::ParquetError,
+    file::{
+        metadata::ParquetMetaData,
+        properties::{EnabledStatistics, WriterProperties},
+    },
+    schema::types::ColumnPath,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowEncoder, RowGroupPin, char_varchar,
+    digests::digest_chunks,
+    files::{self, Direct, Disk, Op},
+    folder::Folder,
+    form::FILE_ID,
+    order::OrderWatch,
+    own_bytes::OwnBytes,
+    partition, partition_value, pme,
+};
+
+/// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
+const SCHEME_DICTIONARY: usize = 16 << 20;
+
+/// So many rows are encrypted at once, at least, where there are as many.
+const SCHEME_ROWS: usize = 1 << 17;
+
+/// What a writer may be told.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Rows of a row group at most.
+    pub row_group_rows: usize,
+    /// Bytes that the encoded, unwritten row group may take before it is closed early.
+    pub row_group_bytes: usize,
+    /// Mix the rows of each row group.
+    pub shuffle_rows: bool,
+    /// Compress, put repeated values into dictionaries, and note the least and greatest ones. False where the host may have chosen some of
+    /// the bytes: from the lengths it would learn how they go together with those that are secret.
+    pub packed: bool,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self {
+            row_group_rows: 1 << 20,
+            row_group_bytes: 256 << 20,
+            shuffle_rows: false,
+            packed: true,
+        }
+    }
+}
+
+/// A write of a table, by the files that it makes: random, and no secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct WriteId([u8; 8]);
+
+impl From<WriteId> for String {
+    fn from(id: WriteId) -> Self {
+        hex::encode(id.0)
+    }
+}
+
+impl TryFrom<String> for WriteId {
+    type Error = hex::FromHexError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let mut bytes = [0; 8];
+        hex::decode_to_slice(text, &mut bytes).map(|()| Self(bytes))
+    }
+}
+
+impl WriteId {
+    /// A new write's.
+    pub fn draw() -> Result<Self, Error> {
+        let mut bytes = [0; 8];
+        coffer_sealing::fill_random(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// From the 8 bytes of a message.
+    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 8] {
+        &self.0
+    }
+
+    /// Whether a file, by its relative path, is named as those of this write are.
+    pub fn named(&self, path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name_parts(name) == Some(*self)
+    }
+}
+
+/// The write that a data file's name tells of, if it is such a name: `part-<write><8 random bytes>.parquet`, in hex.
+pub fn name_parts(name: &str) -> Option<WriteId> {
+    let hex = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let mut bytes = [0; 16];
+    hex::decode_to_slice(hex, &mut bytes).ok()?;
+    bytes.first_chunk().copied().map(WriteId)
+}
+
+/// Removes a file when dropped, unless it is let go.
+#[derive(Debug)]
+pub struct FileGuard<D: Disk = Direct>(Option<(Folder<D>, PathBuf)>);
+
+impl<D: Disk> FileGuard<D> {
+    /// From now on the file stays.
+    pub fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<D: Disk> Drop for FileGuard<D> {
+    fn drop(&mut self) {
+        if let Some((folder, file)) = self.0.take() {
+            // What cannot be removed now is a leftover, as after a crash.
+            let _ = folder.remove(&file);
+        }
+    }
+}
+
+/// Makes the files of one write of a table. Cheap to clone and to share.
+#[derive(Clone)]
+pub struct TableWriter<D: Disk = Direct> {
+    folder: PathBuf,
+    table: TableId,
+    columns: Arc<[Column]>,
+    partition_columns: Arc<[usize]>,
+    schema: SchemaRef,
+    keks: Arc<KekSet>,
+    write: WriteId,
+    options: WriteOptions,
+    /// Of a table with stored columns; at the trusted site only.
+    encoder: Option<Arc<dyn RowEncoder>>,
+    disk: PhantomData<D>,
+}
+
+impl TableWriter {
+    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's. `partition_columns` are
+    /// positions.
+    pub fn new(
+        folder: PathBuf,
+        table: TableId,
+        columns: Vec<Column>,
+        partition_columns: Vec<usize>,
+        keks: Arc<KekSet>,
+        write: WriteId,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        Self::on(folder, table, columns, partition_columns, keks, write, options)
+    }
+}
+
+impl<D: Disk> TableWriter<D> {
+    /// The same, by another way to the disk.
+    pub fn on(
+        folder: PathBuf,
+        table: TableId,
+        columns: Vec<Column>,
+        partition_columns: Vec<usize>,
+        keks: Arc<KekSet>,
+        write: WriteId,
+        options: WriteOptions,
+    ) -> Result<Self, Error> {
+        if partition_columns.iter().any(|at| *at >= columns.len()) {
+            return Err(Error::NoSuchColumn("of the partition".into()));
+        }
+        let fields: Vec<_> = columns.iter().map(Column::field).collect();
+        Ok(Self {
+            folder,
+            table,
+            columns: columns.into(),
+            partition_columns: partition_columns.into(),
+            schema: Arc::new(Schema::new(fields)),
+            keks,
+            write,
+            options,
+            encoder: None,
+            disk: PhantomData,
+        })
+    }
+
+    /// The same, for a table with stored columns.
+    #[must_use]
+    pub fn storing(mut self, encoder: Arc<dyn RowEncoder>) -> Self {
+        self.encoder = Some(encoder);
+        self
+    }
+
+    /// The values of the partition columns in one row of a batch.
+    pub fn partition_of(&self, batch: &RecordBatch, row: usize) -> Result<Vec<PartitionValue>, Error> {
+        let value = |at: &usize| {
+            let (Some(column), Some(array)) = (self.columns.get(*at), batch.columns().get(*at)) else {
+                return Err(Error::NoSuchColumn("of the partition".into()));
+            };
+            partition_value(column, array.as_ref(), row)
+        };
+        self.partition_columns.iter().map(value).collect()
+    }
+
+    /// What batches must look like.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows with CHAR and VARCHAR values as Spark stores them, or the error that Spark has too.
+    pub fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+        char_varchar::stored(batch, &self.columns)
+    }
+
+    /// Begins a file of a table without partitions.
+    pub fn file(&self) -> Result<FileWriter<D>, Error> {
+        self.file_of(Vec::new())
+    }
+
+    /// Begins a file whose rows all have these values in the partition columns.
+    pub fn file_of(&self, partition: Vec<PartitionValue>) -> Result<FileWriter<D>, Error> {
+        if partition.len() != self.partition_columns.len() {
+            return Err(Error::BatchSchema("the partition's values".into()));
+        }
+        let partitioned = self.partition_columns.iter().filter_map(|at| self.columns.get(*at));
+        let inner = partition::folders(partitioned.zip(&partition));
+        let folder = Folder::open(&self.folder)?;
+        if !inner.is_empty() {
+            folder.make_folders(Path::new(&inner))?;
+        }
+        let name = format!(
+            "{inner}part-{}{}.parquet",
+            hex::encode(self.write.0),
+            files::random_hex::<8>()?
+        );
+        let path = self.folder.join(&name);
+        let mut aad_prefix = [0; FILE_ID];
+        coffer_sealing::fill_random(&mut aad_prefix)?;
+        let (schema, properties) = match self.encoder.as_deref() {
+            None => (&self.schema, self.properties(&aad_prefix)?),
+            Some(encoder) => (encoder.schema(), self.stored_properties(encoder, &aad_prefix)?),
+        };
+        let file = folder.create(Path::new(&name))?;
+        let guard = FileGuard(Some((folder, PathBuf::from(&name))));
+        let writer = ArrowWriter::try_new_with_options(
+            OwnBytes::new(BufWriter::with_capacity(1 << 20, file), self.encoder.is_some()),
+            Arc::clone(schema),
+            ArrowWriterOptions::new()
+                .with_properties(properties)
+                .with_skip_arrow_metadata(true),
+        )?;
+        Ok(FileWriter {
+            writer,
+            guard,
+            name,
+            path,
+            partition,
+            aad_prefix,
+            schema: Arc::clone(&self.schema),
+            options: self.options.clone(),
+            watch: OrderWatch::new(self.columns.len()),
+            encoder: self.encoder.clone(),
+            rows: 0,
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            waiting_bytes: 0,
+        })
+    }
+
+    /// A key of its own for each column that is encrypted here, and a signed footer in the clear. What statistics say of the others is
+    /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
+    fn stored_properties(
+        &self,
+        encoder: &dyn RowEncoder,
+        aad_prefix: &[u8; FILE_ID],
+    ) -> Result<WriterProperties, Error> {
+        let mut builder = WriterProperties::builder()
+            .set_compression(Compression::LZ4_RAW)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_max_row_group_row_count(Some(self.options.row_group_rows));
+        let mut keys = Vec::new();
+        for stored in encoder.stored() {
+            let path = ColumnPath::from(stored.name());
+            builder = match stored.form {
+                Form::Tee => {
+                    keys.push((
+                        stored.name(),
+                        pme::new_data_key(&KekId::column(self.table, stored.id()), &self.keks, false)?,
+                    ));
+                    builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
+                }
+                Form::Plain | Form::Ope => builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk),
+                Form::Row => builder
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+                // No two values are equal, and none packs.
+                Form::Std | Form::Ashe => builder
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_compression(path, Compression::UNCOMPRESSED),
+                // A ciphertext is three times as long as most values: it pays to store each once.
+                Form::Det | Form::Ore => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
+                Form::File => builder,
+            };
+        }
+        // Without a column key this library would encrypt all columns with the footer's.
+        if keys.is_empty() || coffer_sealing::UNSEALED {
+            return Ok(builder.build());
+        }
+        let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
+        let mut encryption = FileEncryptionProperties::builder(key.to_vec())
+            .with_plaintext_footer(true)
+            .with_footer_key_metadata(metadata)
+            .with_aad_prefix(aad_prefix.to_vec())
+            .with_aad_prefix_storage(true);
+        for (name, (key, metadata)) in keys {
+            encryption = encryption.with_column_key_and_metadata(&name, key.to_vec(), metadata);
+        }
+        Ok(builder.with_file_encryption_properties(encryption.build()?).build())
+    }
+
+    /// AES-GCM for everything, an encrypted footer, a key for each column. No bloom filters: they would lie in the clear.
+    fn properties(&self, aad_prefix: &[u8]) -> Result<WriterProperties, Error> {
+        let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
+        // Stored in the file too, since other readers have no manifest to take it from.
+        let mut encryption = FileEncryptionProperties::builder(key.to_vec())
+            .with_footer_key_metadata(metadata)
+            .with_aad_prefix(aad_prefix.to_vec())
+            .with_aad_prefix_storage(true);
+        for column in self.columns.iter() {
+            let (key, metadata) = pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
+            encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
+        }
+        let plain = match self.options.packed {
+            true => WriterProperties::builder()
+                .set_compression(Compression::LZ4_RAW)
+                .set_dictionary_enabled(true)
+                .set_statistics_enabled(EnabledStatistics::Page),
+            // Also no statistics: the least of two texts has the length of one of them. The offset index has lengths of pages only.
+            false => WriterProperties::builder()
+                .set_compression(Compression::UNCOMPRESSED)
+                .set_dictionary_enabled(false)
+                .set_statistics_enabled(EnabledStatistics::None),
+        };
+        let plain = plain
+            .set_key_value_metadata(char_varchar::row_metadata(&self.columns).map(|note| vec![note]))
+            .set_max_row_group_row_count(Some(self.options.row_group_rows));
+        Ok(if coffer_sealing::UNSEALED {
+            plain.build()
+        } else {
+            plain.with_file_encryption_properties(encryption.build()?).build()
+        })
+    }
+}
+
+/// One file being written. Dropped before [`FileWriter::finish`], it is removed.
+pub struct FileWriter<D: Disk = Direct> {
+    writer: ArrowWriter<OwnBytes<BufWriter<File>>>,
+    guard: FileGuard<D>,
+    name: String,
+    path: PathBuf,
+    partition: Vec<PartitionValue>,
+    aad_prefix: [u8; FILE_ID],
+    schema: SchemaRef,
+    options: WriteOptions,
+    watch: OrderWatch,
+    encoder: Option<Arc<dyn RowEncoder>>,
+    /// Encoded so far.
+    rows: u64,
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    waiting_bytes: usize,
+}
+
+/// A file that is complete and durable.
+#[derive(Debug, Clone)]
+pub struct WrittenFile {
+    /// For the manifest.
+    pub pin: FilePin,
+    /// By column: the order in which its values lie, if any.
+    pub order: Vec<Option<ColumnOrder>>,
+}
+
+impl<D: Disk> FileWriter<D> {
+    /// Adds rows. The batch must have the table's schema; the owner's side has what converts others.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
+            if field.data_type() != column.data_type() {
+                return Err(Error::BatchSchema(field.name().clone()));
+            }
+        }
+        if !self.options.shuffle_rows && self.encoder.is_none() {
+            return self.encode(batch);
+        }
+        self.waiting_rows = self.waiting_rows.saturating_add(batch.num_rows());
+        self.waiting_bytes = self.waiting_bytes.saturating_add(batch.get_array_memory_size());
+        self.waiting.push(batch.clone());
+        // Schemes work best on many values at once; rows are mixed within a whole row group.
+        let many = if self.options.shuffle_rows {
+            self.options.row_group_rows
+        } else {
+            SCHEME_ROWS
+        };
+        if self.waiting_rows >= many || self.waiting_bytes >= self.options.row_group_bytes {
+            self.encode_waiting()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the row group here.
+    pub fn end_row_group(&mut self) -> Result<(), Error> {
+        self.encode_waiting()?;
+        self.writer.flush().map_err(failed(&self.path))
+    }
+
+    /// Bytes that the unwritten row group takes in memory.
+    pub fn memory(&self) -> usize {
+        self.writer.memory_size().saturating_add(self.waiting_bytes)
+    }
+
+    /// About as many bytes as the file would have if it ended now.
+    pub fn size(&self) -> usize {
+        self.writer
+            .bytes_written()
+            .saturating_add(self.writer.in_progress_size())
+    }
+
+    /// The values of the partition columns in all its rows.
+    pub fn partition(&self) -> &[PartitionValue] {
+        &self.partition
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        let flushed: i64 = self
+            .writer
+            .flushed_row_groups()
+            .iter()
+            .map(|group| group.num_rows())
+            .sum();
+        let flushed = usize::try_from(flushed).unwrap_or(usize::MAX);
+        flushed
+            .saturating_add(self.writer.in_progress_rows())
+            .saturating_add(self.waiting_rows)
+    }
+
+    fn encode(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.watch.see(batch)?;
+        match &self.encoder {
+            None => self.writer.write(batch),
+            Some(encoder) => self.writer.write(&encoder.encode(batch, self.aad_prefix, self.rows)?),
+        }
+        .map_err(failed(&self.path))?;
+        self.rows = self
+            .rows
+            .saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
+        if self.writer.memory_size() > self.options.row_group_bytes {
+            self.writer.flush().map_err(failed(&self.path))?;
+        }
+        Ok(())
+    }
+
+    fn encode_waiting(&mut self) -> Result<(), Error> {
+        let waiting = std::mem::take(&mut self.waiting);
+        (self.waiting_rows, self.waiting_bytes) = (0, 0);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let rows = concat_batches(&self.schema, &waiting)?;
+        drop(waiting);
+        if !self.options.shuffle_rows {
+            return self.encode(&rows);
+        }
+        let mixed = take_record_batch(&rows, &permutation(rows.num_rows())?)?;
+        self.encode(&mixed)
+    }
+
+    /// Completes the file and makes it durable.
+    pub fn finish(self) -> Result<WrittenFile, Error> {
+        let (written, guard) = self.finish_guarded()?;
+        guard.keep();
+        Ok(written)
+    }
+
+    /// The same for one who may give it up yet.
+    pub fn finish_guarded(mut self) -> Result<(WrittenFile, FileGuard<D>), Error> {
+        self.encode_waiting()?;
+        self.writer.flush().map_err(failed(&self.path))?;
+        self.writer.inner_mut().keep();
+        let metadata = self.writer.finish().map_err(failed(&self.path))?;
+        let own = self.writer.inner_mut();
+        let whole = own.digest();
+        let (size, footer) = own.footer()?;
+        let footer_length = u64::try_from(footer.len()).unwrap_or(u64::MAX);
+        let footer_sha256 = Digest::of(footer);
+        let buffer = own.inner_mut();
+        std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
+        let file = buffer.get_mut();
+        D::act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
+        let chunks = match (&self.encoder, whole) {
+            (Some(encoder), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, encoder.stored())?,
+            _ => Vec::new(),
+        };
+        let pin = FilePin {
+            path: self.name,
+            size,
+            rows: count(metadata.file_metadata().num_rows()),
+            aad_prefix: self.aad_prefix.to_vec(),
+            footer_length,
+            footer_sha256,
+            row_groups: row_groups(&metadata),
+            column_bytes: column_bytes(
+                &metadata,
+                self.encoder
+                    .as_ref()
+                    .map_or(&self.schema, |encoder| encoder.schema())
+                    .fields()
+                    .len(),
+            ),
+            chunks,
+            adopted: None,
+            partition: self.partition,
+        };
+        let written = WrittenFile {
+            pin,
+            order: self.watch.finish(),
+        };
+        Ok((written, self.guard))
+    }
+}
+
+/// What the Parquet writer could not write, a full disk for one, is the file's error and not the format's.
+fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
+    move |error| match error {
+        ParquetError::External(inner) => match inner.downcast() {
+            Ok(inner) => Error::io("write", path)(*inner),
+            Err(inner) => ParquetError::External(inner).into(),
+        },
+        error => error.into(),
+    }
+}
+
+/// Uniformly random, from the system's source: which row was where must not be guessable.
+fn permutation(rows: usize) -> Result<UInt32Array, Error> {
+    let rows = u32::try_from(rows).map_err(|_| Error::Limit("row group"))?;
+    let mut order: Vec<u32> = (0..rows).collect();
+    let mut random = vec![0_u8; order.len().saturating_mul(8)];
+    coffer_sealing::fill_random(&mut random)?;
+    for (last, draw) in (1..order.len()).rev().zip(random.chunks_exact(8)) {
+        let draw = u64::from_le_bytes(draw.try_into().unwrap_or_default());
+        // 64 bits against at most 32: the bias is below 2^-32.
+        let bound = u64::try_from(last).unwrap_or(u64::MAX).saturating_add(1);
+        let other = usize::try_from(draw.checked_rem(bound).unwrap_or(0)).unwrap_or(0);
+        order.swap(last, other);
+    }
+    Ok(UInt32Array::from(order))
+}
+
+/// What a manifest says of a file's row groups.
+pub fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
+    let pin = |group: &parquet::file::metadata::RowGroupMetaData| RowGroupPin {
+        rows: count(group.num_rows()),
+        bytes: count(group.compressed_size()),
+    };
+    metadata.row_groups().iter().map(pin).collect()
+}
+
+/// Stored bytes of each column of a file.
+pub fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
+    let mut sums = vec![0_u64; columns];
+    for group in metadata.row_groups() {
+        for (sum, chunk) in sums.iter_mut().zip(group.columns()) {
+            *sum = sum.saturating_add(count(chunk.compressed_size()));
+        }
+    }
+    sums
+}
+
+/// A count that Parquet has signed.
+pub fn count(signed: i64) -> u64 {
+    u64::try_from(signed).unwrap_or(0)
+}

@@ -1,0 +1,106 @@
+//! Who signs this engine's report data: the TEE that it finds itself in.
+//!
+//! One module per interface: Gramine's pseudo-files (SGX), the kernel's configfs-tsm (TDX, SEV-SNP), a program of ours (TPM). What they
+//! say of the machine is worth nothing by itself: the owner's verifiers decide.
+
+mod gramine;
+mod issuer;
+mod tpm;
+mod tsm;
+
+use std::path::{Path, PathBuf};
+
+use coffer_protocol::{EvidenceError, EvidenceKind};
+
+pub use issuer::{Issuer, Simulated};
+
+/// Where Gramine has its files.
+const GRAMINE: &str = "/dev/attestation";
+/// Where the kernel makes reports.
+const TSM: &str = "/sys/kernel/config/tsm/report";
+const TPM_PROGRAM: &str = "coffer-tpm-quote";
+/// Both fields of report data of SGX, TDX and SEV-SNP have so many bytes.
+const FIELD: usize = 64;
+
+/// The interfaces' places. Others than the system's own are for tests.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// Gramine's folder.
+    pub gramine: PathBuf,
+    /// configfs-tsm's folder of reports.
+    pub tsm: PathBuf,
+    /// The program that has a TPM quote.
+    pub tpm_program: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let own = std::env::current_exe().ok();
+        let folder = own.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        Self {
+            gramine: GRAMINE.into(),
+            tsm: TSM.into(),
+            tpm_program: folder.join(TPM_PROGRAM),
+        }
+    }
+}
+
+/// The issuer of a kind, or with none named of the kind that the machine has. A TPM must be named: measured boot alone does not
+/// keep memory secret, and is not to be had by accident. Without a TEE that is simulated evidence, which no policy accepts that does not say so.
+pub fn issuer(kind: Option<EvidenceKind>, places: &Places) -> Result<Box<dyn Issuer>, EvidenceError> {
+    let kind = kind.unwrap_or_else(|| detect(places));
+    Ok(match kind {
+        EvidenceKind::Simulated => Box::new(Simulated),
+        EvidenceKind::Sgx => Box::new(gramine::Gramine::open(&places.gramine)?),
+        EvidenceKind::Tdx | EvidenceKind::SevSnp => Box::new(tsm::Tsm::open(kind, &places.tsm)?),
+        EvidenceKind::Tpm => Box::new(tpm::Tpm::open(&places.tpm_program)?),
+    })
+}
+
+fn detect(places: &Places) -> EvidenceKind {
+    if gramine::Gramine::open(&places.gramine).is_ok() {
+        return EvidenceKind::Sgx;
+    }
+    tsm::provider(&places.tsm).unwrap_or(EvidenceKind::Simulated)
+}
+
+/// The field that a TEE signs: the report data, then zeros.
+fn field(report_data: &[u8; 32]) -> [u8; FIELD] {
+    let mut field = [0; FIELD];
+    for (to, from) in field.iter_mut().zip(report_data) {
+        *to = *from;
+    }
+    field
+}
+
+fn not_made(kind: EvidenceKind, reason: impl Into<String>) -> EvidenceError {
+    EvidenceError::NotMade {
+        kind,
+        reason: reason.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_tee_has_simulated_evidence_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places {
+            gramine: folder.path().join("gramine"),
+            tsm: folder.path().join("tsm"),
+            tpm_program: folder.path().join("program"),
+        };
+        assert_eq!(issuer(None, &places).unwrap().kind(), EvidenceKind::Simulated);
+        for kind in [
+            EvidenceKind::Sgx,
+            EvidenceKind::Tdx,
+            EvidenceKind::SevSnp,
+            EvidenceKind::Tpm,
+        ] {
+            let refused = issuer(Some(kind), &places).err().unwrap();
+            assert_eq!(refused.code(), "evidence_not_made", "{kind}");
+        }
+    }
+}

@@ -1,0 +1,719 @@
+//! Publications on disks that fail, by processes that die, before a host that keeps every byte it ever saw and puts any of them back at any time.
+//!
+//! The code under test is the real one: every step that it takes on a disk is judged by [`fault`], and the host acts between any two. What is
+//! checked: the rows of a write are there exactly once after its writer was told that they are; never after it was told that it failed; and of a
+//! writer who was told nothing (it died, or the register's disk left it open) at most once, and whoever has looked once has the last word. So a
+//! retry after a failure, or after a look that showed nothing, never doubles rows.
+
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::{Arc, OnceLock},
+};
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch},
+    datatypes::Int64Type,
+};
+use coffer_custody::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_format::{Digest, Error as FormatError, FilePin, SparkType, WriteOptions};
+
+use crate::{
+    Change, Envelope, Error, FileReader, MANIFEST_FOLDER, NewColumns, Reencryption, Register, TableWrite, TableWriter,
+    Target, VerifiedManifest, clean,
+    disk::{
+        Op,
+        fault::{self, Fate},
+    },
+    manifest_name, open_table, verify,
+};
+
+/// One keyring for all: making one takes long by intent.
+fn vault() -> &'static Vault {
+    static VAULT: OnceLock<(tempfile::TempDir, Vault)> = OnceLock::new();
+    let (_, vault) = VAULT.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keyring.coffer");
+        let keyring = Keyring::create(&file, &Passphrase::new("correct horse").unwrap()).unwrap();
+        (folder, Vault::from(keyring))
+    });
+    vault
+}
+
+/// What a host does to the table's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// Takes all manifests but the first away.
+    HideManifests,
+    /// Takes all away that came after the first version.
+    Hide,
+    /// Puts all files back that it ever saw, and as each version's manifest this one of those it saw, half-made ones too.
+    Restore(usize),
+    /// Puts something of its own where the next manifest belongs.
+    Plant,
+}
+
+const ACTS: [Act; 5] = [
+    Act::HideManifests,
+    Act::Hide,
+    Act::Restore(0),
+    Act::Restore(1),
+    Act::Plant,
+];
+
+struct Host {
+    folder: PathBuf,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    manifests: BTreeMap<u64, Vec<Vec<u8>>>,
+}
+
+impl Host {
+    fn place(&self, version: u64) -> PathBuf {
+        self.folder.join(MANIFEST_FOLDER).join(manifest_name(version))
+    }
+
+    fn watch(&mut self) {
+        for folder in [self.folder.clone(), self.folder.join(MANIFEST_FOLDER)] {
+            for entry in fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                let Ok(bytes) = fs::read(&path) else { continue };
+                if let Ok((envelope, _)) = Envelope::parse(&bytes) {
+                    let seen = self.manifests.entry(envelope.version).or_default();
+                    if !seen.contains(&bytes) {
+                        seen.push(bytes);
+                    }
+                } else if path.extension().is_some_and(|kind| kind == "parquet") && !bytes.is_empty() {
+                    self.files.insert(path, bytes);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        self.watch();
+        let _ = fs::create_dir(self.folder.join(MANIFEST_FOLDER));
+        let newest = self.manifests.keys().max().copied().unwrap_or(1);
+        match act {
+            Act::HideManifests | Act::Hide => {
+                // Also what it planted itself.
+                let there = crate::open::versions(&self.folder.join(MANIFEST_FOLDER)).unwrap();
+                for version in there.into_iter().filter(|version| *version > 1) {
+                    self.take(&self.place(version));
+                }
+                if act == Act::Hide {
+                    let first = |path: &Path| path.extension().is_some_and(|kind| kind == "parquet");
+                    for path in self.files.keys().filter(|path| first(path)).skip(1) {
+                        let _ = fs::remove_file(path);
+                    }
+                }
+            }
+            Act::Restore(which) => {
+                self.restore_files();
+                for version in 2..=newest {
+                    self.take(&self.place(version));
+                    if let Some(seen) = self.manifests.get(&version) {
+                        fs::write(self.place(version), &seen[which % seen.len()]).unwrap();
+                    }
+                }
+            }
+            Act::Plant => {
+                let free = (2..).find(|version| !self.place(*version).exists());
+                fs::write(self.place(free.unwrap()), b"planted").unwrap();
+            }
+        }
+    }
+
+    /// Takes a manifest away and keeps it, in one step: another may have come there just now.
+    fn take(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let kept = self.folder.with_extension("kept");
+        fs::rename(path, &kept).ok()?;
+        let bytes = fs::read(&kept).unwrap();
+        if let Ok((envelope, _)) = Envelope::parse(&bytes) {
+            let seen = self.manifests.entry(envelope.version).or_default();
+            if !seen.contains(&bytes) {
+                seen.push(bytes.clone());
+            }
+        }
+        Some(bytes)
+    }
+
+    fn restore_files(&self) {
+        for (path, bytes) in &self.files {
+            fs::write(path, bytes).unwrap();
+        }
+    }
+
+    /// All as it was written, by the versions that the owner knows.
+    fn honest(&mut self, versions: &BTreeMap<u64, Digest>) {
+        self.act(Act::HideManifests);
+        self.restore_files();
+        for (version, hash) in versions {
+            let bytes = self.manifests[version].iter().find(|bytes| Digest::of(bytes) == *hash);
+            fs::write(self.place(*version), bytes.unwrap()).unwrap();
+        }
+    }
+}
+
+/// What is known of a value that somebody wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Written,
+    Not,
+    /// Its writer was told nothing.
+    Open,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// A row of this value.
+    Append(i64),
+    /// All rows under a fresh key.
+    Reencrypt,
+}
+
+/// From this step on, or at it, this happens.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    fate: Option<(usize, Fate)>,
+    /// It is not that step alone: the disk is full from there on.
+    lasting: bool,
+    host: Option<(usize, Act)>,
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    home: Home,
+    policy: Policy,
+    host: Rc<RefCell<Host>>,
+    known: BTreeMap<i64, Known>,
+    versions: BTreeMap<u64, Digest>,
+}
+
+impl World {
+    /// A table with one row, 0.
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory),
+            false => tempfile::tempdir(),
+        };
+        let folder = folder.unwrap();
+        let home = Home::at(folder.path().join("home"));
+        home.create().unwrap();
+        let policy = crate::policy::replace(&home, vault().keyring(), "").unwrap();
+        let table = folder.path().join("t");
+        let mut world = Self {
+            versions: BTreeMap::new(),
+            host: Rc::new(RefCell::new(Host {
+                folder: table,
+                files: BTreeMap::new(),
+                manifests: BTreeMap::new(),
+            })),
+            folder,
+            home,
+            policy,
+            known: BTreeMap::from([(0, Known::Written)]),
+        };
+        let write = world.create().unwrap();
+        let pin = file(&write, 0).unwrap();
+        write.publish(vec![pin]).unwrap();
+        world.host.borrow_mut().watch();
+        world.note();
+        world
+    }
+
+    /// What the owner knows by now to be the newest version.
+    fn note(&mut self) {
+        let committed = self.register().by_name("t").unwrap().unwrap().committed.unwrap();
+        self.versions.insert(committed.version, committed.hash.unwrap());
+    }
+
+    fn create(&self) -> Result<TableWrite, Error> {
+        let new = NewColumns {
+            columns: vec![("a".into(), SparkType::Long, true)],
+            ..NewColumns::default()
+        };
+        let folder = self.folder.path().join("t");
+        TableWrite::create(&self.home, vault(), &self.policy, "t", &folder, new)
+    }
+
+    fn open(&self) -> Result<VerifiedManifest, Error> {
+        open_table(&self.home, vault(), &self.policy, &Target::Name("t".into()))
+    }
+
+    fn register(&self) -> Register {
+        Register::of(&self.home, vault().keyring())
+    }
+
+    /// One process that opens the table and writes. Gives how many steps it took.
+    fn write(&mut self, what: What, faults: Faults) -> usize {
+        let steps = Rc::new(RefCell::new(0));
+        let (count, host) = (Rc::clone(&steps), Rc::clone(&self.host));
+        let table = self.folder.path().join("t");
+        fault::begin(move |_, path| {
+            let at = count.replace_with(|at| *at + 1);
+            if path.starts_with(&table) {
+                host.borrow_mut().watch();
+            }
+            if let Some((_, act)) = faults.host.filter(|(step, _)| *step == at) {
+                host.borrow_mut().act(act);
+            }
+            match faults.fate {
+                Some((step, fate)) if step == at || (faults.lasting && at > step) => fate,
+                _ => Fate::Done,
+            }
+        });
+        let told = self.attempt(what);
+        let died = fault::end();
+        self.host.borrow_mut().watch();
+        self.note();
+        if let What::Append(value) = what {
+            let known = match told {
+                _ if died => Known::Open,
+                Ok(()) => Known::Written,
+                Err(Error::PublicationUnknown { .. }) => Known::Open,
+                Err(_) => Known::Not,
+            };
+            self.known.insert(value, known);
+        }
+        steps.take()
+    }
+
+    fn attempt(&self, what: What) -> Result<(), Error> {
+        let table = self.open()?;
+        match what {
+            What::Append(value) => {
+                let write = TableWrite::next(&self.home, vault(), &self.policy, &table, Change::Append)?;
+                let pin = match file(&write, value) {
+                    Ok(pin) => pin,
+                    Err(error) => {
+                        let _ = write.abandon();
+                        return Err(error);
+                    }
+                };
+                write.publish(vec![pin]).map(|_| ())
+            }
+            What::Reencrypt => {
+                let work = Reencryption::begin(&self.home, vault(), &self.policy, &table, table.master())?;
+                let writer = work.writer(WriteOptions::default())?;
+                let mut pins = Vec::new();
+                for pin in &table.manifest().files {
+                    let batches: Result<Vec<_>, Error> = FileReader::open(&table, pin)?.collect();
+                    pins.push(written(&writer, &batches?)?);
+                }
+                work.publish(vault(), pins).map(|_| ())
+            }
+        }
+    }
+
+    /// Whoever opens the table sees what was promised. Where the host shows too little, that is an error.
+    fn look(&mut self, context: &dyn Fn() -> String) -> Result<(), Error> {
+        let table = self.open()?;
+        let record = self.register().by_name("t").unwrap().unwrap();
+        assert!(record.pending.is_none(), "settled once it is opened: {}", context());
+        let rows = values(&table)?;
+        for (value, known) in &mut self.known {
+            let times = rows.iter().filter(|row| *row == value).count();
+            let right = match known {
+                Known::Written => times == 1,
+                Known::Not => times == 0,
+                Known::Open => times <= 1,
+            };
+            assert!(
+                right,
+                "{value} is there {times} times, and was {known:?}: {}",
+                context()
+            );
+            // From now on whoever looked has the last word.
+            *known = if times == 1 { Known::Written } else { Known::Not };
+        }
+        Ok(())
+    }
+
+    /// The same where the host shows all as it was written: then it opens.
+    fn honest_look(&mut self, context: &dyn Fn() -> String) {
+        self.host.borrow_mut().honest(&self.versions);
+        let looked = self.look(context);
+        assert!(looked.is_ok(), "{looked:?}: {}", context());
+    }
+
+    fn act(&self, act: Option<Act>) {
+        if let Some(act) = act {
+            self.host.borrow_mut().act(act);
+        }
+    }
+
+    /// A writer who was told of a failure, or who looked and found nothing, writes the same again.
+    fn retry(&mut self, value: i64, context: &dyn Fn() -> String) {
+        if self.known[&value] == Known::Open && self.look(context).is_err() {
+            self.honest_look(context);
+        }
+        if self.known[&value] == Known::Not {
+            self.write(What::Append(value), Faults::default());
+        }
+    }
+
+    /// The host tries all that it has, then shows what is.
+    fn end(&mut self, context: &dyn Fn() -> String) {
+        for act in ACTS {
+            self.act(Some(act));
+            let _ = self.look(context);
+        }
+        self.honest_look(context);
+        // Nobody is hindered, and nothing that failed is left.
+        self.write(What::Append(99), Faults::default());
+        assert_eq!(self.known[&99], Known::Written, "{}", context());
+        let table = self.open().unwrap();
+        clean::clean(&self.home, &table).unwrap();
+        let report = verify::verify(&self.open().unwrap(), true, |_| ()).unwrap();
+        assert!(
+            report.findings.is_empty() && report.extra.is_empty(),
+            "{report:?}: {}",
+            context()
+        );
+        self.honest_look(context);
+    }
+}
+
+fn file(write: &TableWrite, value: i64) -> Result<FilePin, Error> {
+    let writer = write.writer(WriteOptions::default())?;
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+    let batch = RecordBatch::try_new(Arc::clone(writer.schema()), vec![column])?;
+    written(&writer, &[batch])
+}
+
+fn written(writer: &TableWriter, batches: &[RecordBatch]) -> Result<FilePin, Error> {
+    let mut file = writer.file()?;
+    for batch in batches {
+        file.write(batch)?;
+    }
+    Ok(file.finish()?.pin)
+}
+
+fn values(table: &VerifiedManifest) -> Result<Vec<i64>, Error> {
+    let mut rows = Vec::new();
+    for pin in &table.manifest().files {
+        for batch in FileReader::open(table, pin)? {
+            rows.extend(batch?.column(0).as_primitive::<Int64Type>().values());
+        }
+    }
+    Ok(rows)
+}
+
+const FATES: [Fate; 4] = [Fate::Fails, Fate::DoneButFails, Fate::DiesBefore, Fate::DiesAfter];
+
+/// The steps of a write that nothing happens to.
+fn steps_of(what: What) -> usize {
+    let steps = World::new().write(what, Faults::default());
+    // Two stores of the register, a manifest, a file: it would be a defect of the test if it saw less.
+    assert!(steps > 25, "{steps}");
+    steps
+}
+
+/// Each step of a write fails or is the last, in each way; then the host does something, somebody looks or not, the host does something else,
+/// and the writer tries again.
+#[test]
+fn every_step_fails_or_is_the_last() {
+    let steps = steps_of(What::Append(1));
+    let between = [
+        (None, None, true),
+        (Some(Act::Restore(0)), None, true),
+        (Some(Act::HideManifests), Some(Act::Restore(0)), false),
+    ];
+    let mut failed = [0; 3];
+    for step in 0..steps {
+        for fate in FATES {
+            for lasting in [false, true] {
+                if lasting && fate != Fate::Fails && fate != Fate::DoneButFails {
+                    continue;
+                }
+                for (first, second, looks) in between {
+                    let context =
+                        || format!("step {step} {fate:?} lasting {lasting}, then {first:?}, {second:?}, {looks}");
+                    let mut world = World::new();
+                    let faults = Faults {
+                        fate: Some((step, fate)),
+                        lasting,
+                        host: None,
+                    };
+                    world.write(What::Append(1), faults);
+                    failed[match world.known[&1] {
+                        Known::Written => 0,
+                        Known::Not => 1,
+                        Known::Open => 2,
+                    }] += 1;
+                    world.act(first);
+                    if looks {
+                        let _ = world.look(&context);
+                    }
+                    world.act(second);
+                    world.retry(1, &context);
+                    world.end(&context);
+                }
+            }
+        }
+    }
+    // Steps whose failure does not matter, steps that make the write fail, and steps that nobody is told of.
+    assert!(failed.iter().all(|times| *times > 20), "{failed:?}");
+}
+
+/// At each step of a write the host does each thing, and the writer tries again as often as it is told that it failed.
+#[test]
+fn the_host_acts_at_every_step() {
+    for what in [What::Append(1), What::Reencrypt] {
+        for step in 0..steps_of(what) {
+            // A fresh key changes little of what the host can do.
+            let acts = match what {
+                What::Append(_) => &ACTS[..],
+                What::Reencrypt => &ACTS[step % ACTS.len()..=step % ACTS.len()],
+            };
+            for act in acts.iter().copied() {
+                let context = || format!("{what:?}: at step {step} {act:?}");
+                let mut world = World::new();
+                // Something that failed, of which the host has the manifest.
+                let died = Faults {
+                    fate: Some((steps_of_append() - 8, Fate::DiesBefore)),
+                    ..Faults::default()
+                };
+                world.write(What::Append(2), died);
+                let faults = Faults {
+                    host: Some((step, act)),
+                    ..Faults::default()
+                };
+                world.write(what, faults);
+                world.act(Some(Act::Restore(1)));
+                for value in [1, 2] {
+                    if world.known.contains_key(&value) {
+                        world.retry(value, &context);
+                    }
+                }
+                world.end(&context);
+            }
+        }
+    }
+}
+
+fn steps_of_append() -> usize {
+    static STEPS: OnceLock<usize> = OnceLock::new();
+    *STEPS.get_or_init(|| steps_of(What::Append(1)))
+}
+
+/// Several writers one after the other, with faults and a host at random, the same ones for the same seed (Knuth's MMIX generator).
+#[test]
+fn at_random() {
+    let mut state = 20_261_122_u64;
+    let mut draw = move |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % u64::try_from(below).unwrap()).unwrap()
+    };
+    for round in 0..120 {
+        let mut world = World::new();
+        let mut story = Vec::new();
+        for value in 1..=4 {
+            for _ in 0..1 + draw(2) {
+                let what = if draw(5) == 0 {
+                    What::Reencrypt
+                } else {
+                    What::Append(value)
+                };
+                if matches!(what, What::Append(_)) && world.known.get(&value).is_some_and(|known| *known != Known::Not)
+                {
+                    continue;
+                }
+                let steps = 1 + steps_of_append();
+                let faults = Faults {
+                    fate: (draw(3) > 0).then(|| (draw(steps), FATES[draw(4)])),
+                    lasting: draw(4) == 0,
+                    host: (draw(2) == 0).then(|| (draw(steps), ACTS[draw(ACTS.len())])),
+                };
+                story.push(format!("{what:?} {faults:?}"));
+                world.write(what, faults);
+            }
+            let act = (draw(2) == 0).then(|| ACTS[draw(ACTS.len())]);
+            story.push(format!("{act:?}"));
+            world.act(act);
+            if draw(2) == 0 {
+                let _ = world.look(&|| format!("round {round}: {story:?}"));
+            }
+        }
+        world.end(&|| format!("round {round}: {story:?}"));
+    }
+}
+
+/// The first version: where it fails or its process dies there is no table, whatever the host puts back.
+#[test]
+fn a_new_table_that_failed_is_none() {
+    let whole = |fate: Option<(usize, Fate)>, lasting: bool| {
+        let mut world = World::new();
+        let record = world.register().by_name("t").unwrap().unwrap();
+        fs::remove_dir_all(&record.path).unwrap();
+        world.register().remove(record.id).unwrap();
+        let host = Host {
+            folder: record.path,
+            files: BTreeMap::new(),
+            manifests: BTreeMap::new(),
+        };
+        world.host = Rc::new(RefCell::new(host));
+        let steps = Rc::new(RefCell::new(0));
+        let (count, host) = (Rc::clone(&steps), Rc::clone(&world.host));
+        fault::begin(move |_, _| {
+            let at = count.replace_with(|at| *at + 1);
+            host.borrow_mut().watch();
+            fate.filter(|(step, _)| *step == at || (lasting && *step < at))
+                .map_or(Fate::Done, |(_, fate)| fate)
+        });
+        let made = world.create().and_then(|write| match file(&write, 5) {
+            Ok(pin) => write.publish(vec![pin]).map(|_| ()),
+            Err(error) => {
+                let _ = write.abandon();
+                Err(error)
+            }
+        });
+        let died = fault::end();
+        (world, made, died, steps.take())
+    };
+    let restore = |world: &World| {
+        let mut host = world.host.borrow_mut();
+        host.watch();
+        if let Some(seen) = host.manifests.get(&1).cloned() {
+            let _ = fs::create_dir_all(host.folder.join(MANIFEST_FOLDER));
+            fs::write(host.place(1), &seen[0]).unwrap();
+            host.restore_files();
+        }
+    };
+    let (_, made, _, steps) = whole(None, false);
+    made.unwrap();
+    for step in 0..steps {
+        for (fate, lasting) in FATES.map(|fate| (fate, false)).into_iter().chain([(Fate::Fails, true)]) {
+            let (world, made, died, _) = whole(Some((step, fate)), lasting);
+            if lasting {
+                restore(&world);
+            }
+            let before = world.open().map(|table| values(&table).unwrap());
+            restore(&world);
+            let after = world.open().map(|table| values(&table).unwrap());
+            let known = matches!(&made, Err(Error::PublicationUnknown { .. })) || died;
+            match (&made, &before) {
+                (Ok(()), before) => assert_eq!(before.as_ref().unwrap(), &[5]),
+                (Err(_), Ok(rows)) => assert!(known && rows == &[5], "{step} {fate:?}: {made:?}"),
+                (Err(_), Err(_)) => {}
+            }
+            assert_eq!(before.is_ok(), after.is_ok(), "{step} {fate:?}: {after:?}");
+            if before.is_ok() {
+                continue;
+            }
+            // It can be made again, once what is left is cleared away.
+            if let Some(record) = world.register().by_name("t").unwrap() {
+                clean::clean_unfinished(&world.home, &world.register(), &record).unwrap();
+            }
+            let _ = fs::remove_dir_all(world.folder.path().join("t"));
+            let write = world.create().unwrap();
+            let pin = file(&write, 6).unwrap();
+            assert_eq!(values(&write.publish(vec![pin]).unwrap()).unwrap(), [6]);
+        }
+    }
+}
+
+/// Two programs at once, whose every failure is tried again, and a host that hides and restores meanwhile.
+#[test]
+fn two_writers_and_a_host_at_once() {
+    let world = World::new();
+    let (home, policy, folder) = (&world.home, &world.policy, world.folder.path().join("t"));
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    let mut host = Host {
+        folder,
+        files: BTreeMap::new(),
+        manifests: BTreeMap::new(),
+    };
+    let told = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_i64)
+            .map(|writer| {
+                scope.spawn(move || {
+                    let mut told = Vec::new();
+                    for value in writer * 100 + 1..=writer * 100 + 15 {
+                        // A host that hides can fail a writer as often as it likes.
+                        let attempt = || -> Result<(), Error> {
+                            let table = open_table(home, vault(), policy, &Target::Name("t".into()))?;
+                            let write = TableWrite::next(home, vault(), policy, &table, Change::Append)?;
+                            let pin = file(&write, value)?;
+                            write.publish(vec![pin]).map(|_| ())
+                        };
+                        let written = (0..6).any(|_| attempt().is_ok());
+                        told.push((value, written));
+                    }
+                    told
+                })
+            })
+            .collect();
+        let hosting = scope.spawn(|| {
+            while !done.load(order) {
+                host.watch();
+                let newest = host.manifests.keys().max().copied().unwrap_or(1);
+                let taken = host.place(newest);
+                if let Some(bytes) = host.take(&taken) {
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                    put_back(&taken, &bytes);
+                }
+                let planted = host.place(newest + 1);
+                put_back(&planted, b"planted");
+                std::thread::sleep(std::time::Duration::from_micros(300));
+                if let Some(bytes) = host.take(&planted).filter(|bytes| bytes != b"planted") {
+                    put_back(&planted, &bytes);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            host
+        });
+        let told: Vec<_> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        done.store(true, order);
+        (told, hosting.join().unwrap())
+    });
+    let (told, mut host) = told;
+    host.watch();
+    let committed = world.register().by_name("t").unwrap().unwrap().committed.unwrap();
+    host.honest(&BTreeMap::from([(committed.version, committed.hash.unwrap())]));
+    let rows = values(&world.open().unwrap()).unwrap();
+    for (value, written) in &told {
+        let times = rows.iter().filter(|row| *row == value).count();
+        assert_eq!(times, usize::from(*written), "{value}");
+    }
+    assert!(told.iter().any(|(_, written)| *written));
+}
+
+/// Storage that gives another footer back than it was given, before the writer has ended: what was written is pinned.
+#[test]
+fn a_footer_is_pinned_as_it_was_written() {
+    let world = World::new();
+    let table = world.open().unwrap();
+    let write = TableWrite::next(&world.home, vault(), &world.policy, &table, Change::Append).unwrap();
+    fault::begin(|op, path| {
+        if op == Op::Sync && path.extension().is_some_and(|kind| kind == "parquet") {
+            let mut bytes = fs::read(path).unwrap();
+            let at = bytes.len() - 20;
+            bytes[at] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }
+        Fate::Done
+    });
+    let pin = file(&write, 1).unwrap();
+    assert!(!fault::end());
+    let published = write.publish(vec![pin]).unwrap();
+    assert!(matches!(
+        values(&published),
+        Err(Error::Format(FormatError::FooterDigest))
+    ));
+}
+
+/// Puts a file where there is none.
+fn put_back(path: &Path, bytes: &[u8]) {
+    use std::io::Write;
+    if let Ok(mut file) = fs::File::create_new(path) {
+        file.write_all(bytes).unwrap();
+    }
+}

@@ -1,0 +1,589 @@
+//! Writing a table: a new one from its key to its published manifest, or the next version of one.
+//!
+//! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
+//! what readers get. See [`publish`](crate::publish) for the one step that changes that.
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use coffer_custody::{Draft, Home, Policy, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_format::{
+    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId, WriteOptions, partition,
+};
+use coffer_sealing::{KekSet, TableId};
+
+use crate::{
+    Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use, VerifiedManifest, Version, clean,
+    disk::Folder, manifest::check_names, publish, spelling, stored,
+};
+
+/// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
+#[derive(Debug, Clone, Default)]
+pub struct NewColumns {
+    /// In order.
+    pub columns: Vec<(String, SparkType, bool)>,
+    /// In order; may be empty.
+    pub partitioned_by: Vec<String>,
+}
+
+impl NewColumns {
+    /// Whether the policy stores columns of a new table of this name under other protections than `tee`, the values of its
+    /// partition columns aside.
+    pub fn is_host_readable(&self, policy: &Policy, name: &str) -> bool {
+        let names = self.columns.iter().map(|(name, _, _)| name.as_str());
+        stored::is_needed(
+            &rules(policy, name),
+            names.filter(|name| !self.partitioned_by.iter().any(|partition| partition == name)),
+        )
+    }
+}
+
+/// How the next version of a table differs from the one before.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// The new files come behind the old ones.
+    Append,
+    /// The new files alone.
+    Overwrite,
+    /// Files of the partitions that new files belong to are replaced.
+    OverwritePartitions,
+    /// Files with all of these values, by the name of their partition column, are replaced.
+    OverwriteWhere(Vec<(String, PartitionValue)>),
+    /// The new files alone, and other columns.
+    Replace(NewColumns),
+}
+
+/// A version of a table that is being written and does not count yet.
+pub struct TableWrite {
+    pub(crate) register: Register,
+    pub(crate) record: TableRecord,
+    pub(crate) key: Arc<TableKey>,
+    pub(crate) keks: Arc<KekSet>,
+    /// The key, wrapped, where it is another than the parent's.
+    pub(crate) new_key: Option<WrappedKey>,
+    /// Files of versions under another key.
+    pub(crate) retired: Vec<String>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) stored: Vec<StoredColumn>,
+    pub(crate) links: Arc<LinkKeys>,
+    pub(crate) partition_columns: Vec<u32>,
+    pub(crate) last_column_id: u32,
+    pub(crate) parent: Option<Parent>,
+    /// The table's folder, held open: files and manifest are to lie in this very one.
+    pub(crate) root: Folder,
+    id: WriteId,
+    _lease: Lease,
+}
+
+/// The version that a write follows.
+pub(crate) struct Parent {
+    pub(crate) version: Version,
+    manifest: Arc<Manifest>,
+    change: Change,
+}
+
+impl TableWrite {
+    /// Begins a table: checks its columns against the policy, makes the folder (which must be empty or absent) and its key,
+    /// and enters it as pending. From then on this spelling of the folder's path means the table, and no other does.
+    pub fn create(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        name: &str,
+        folder: &Path,
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        let master = policy.master_at(&rules(policy, name), folder)?;
+        Self::begin(home, vault, policy, (name, &master), new, || {
+            empty_folder(folder, false)
+        })
+    }
+
+    /// The same for a command of the owner's, which says of links that they are meant: where the path leads now means the table too.
+    pub fn create_by_owner(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        name: &str,
+        folder: &Path,
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        let master = policy.master_at(&rules(policy, name), folder)?;
+        Self::begin(home, vault, policy, (name, &master), new, || empty_folder(folder, true))
+    }
+
+    /// The same of files that are there, in this folder, under this master.
+    pub(crate) fn adopt(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        named: (&str, &str),
+        folder: (Folder, Vec<PathBuf>),
+        new: NewColumns,
+    ) -> Result<Self, Error> {
+        let (root, spellings) = folder;
+        Self::begin(home, vault, policy, named, new, || {
+            Ok(Place {
+                root,
+                spellings,
+                made: Vec::new(),
+            })
+        })
+    }
+
+    fn begin(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        (name, master): (&str, &str),
+        new: NewColumns,
+        folder: impl FnOnce() -> Result<Place, Error>,
+    ) -> Result<Self, Error> {
+        Draft::check_name(name)?;
+        let rules = rules(policy, name);
+        let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
+        let register = Register::of(home, vault.keyring());
+        if let Some(known) = register.by_name(name)? {
+            return Err(match known.committed {
+                Some(_) => Error::NameTaken(name.to_owned()),
+                None => Error::Unfinished(name.to_owned()),
+            });
+        }
+        // An id that the policy has already is that of a table elsewhere: it cannot be given to a new one.
+        if let Some(id) = rules.id() {
+            return Err(Error::PolicyHasId {
+                name: name.to_owned(),
+                id,
+            });
+        }
+        let key = TableKey::generate(TableId::draw()?)?;
+        let last = last_id(&columns);
+        let layout = Layout::of(
+            &rules,
+            &key,
+            (&columns, &partition_columns),
+            last,
+            (&register, vault, policy),
+        )?;
+        let wrapped = vault.wrap(master, &key)?;
+        let lease = Lease::shared(home, key.table(), Use::Writing)?;
+        let keks = keks(&key, &columns, &layout.stored)?;
+        let Place { root, spellings, made } = folder()?;
+        let id = WriteId::draw()?;
+        let path = root.path().to_owned();
+        let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped).known_as(spellings, id);
+        if let Err(error) = register.insert(vault, record.clone()) {
+            // What was made here goes, innermost first; but not from under whoever took it meanwhile.
+            if !matches!(error, Error::FolderTaken(_)) {
+                let _ = made.iter().try_for_each(fs::remove_dir);
+            }
+            return Err(error);
+        }
+        Ok(Self {
+            register,
+            record,
+            key: Arc::new(key),
+            keks: Arc::new(keks),
+            new_key: None,
+            retired: Vec::new(),
+            last_column_id: layout.last,
+            columns,
+            stored: layout.stored,
+            links: layout.links,
+            partition_columns,
+            parent: None,
+            root,
+            id,
+            _lease: lease,
+        })
+    }
+
+    /// Begins the version after this one. The policy must still say of every column what it said when the column was made.
+    pub fn next(
+        home: &Home,
+        vault: &Vault,
+        policy: &Policy,
+        parent: &VerifiedManifest,
+        change: Change,
+    ) -> Result<Self, Error> {
+        let manifest = parent.manifest_arc();
+        let rules = rules(policy, parent.name());
+        let (columns, partition_columns) = match &change {
+            Change::Replace(new) => by_policy(&rules, new.clone(), &manifest.columns, manifest.last_column_id())?,
+            _ => {
+                check_unchanged(&rules, &manifest)?;
+                (manifest.columns.clone(), manifest.partition_columns.clone())
+            }
+        };
+        if let Change::OverwriteWhere(values) = &change {
+            check_where(&manifest, values)?;
+        }
+        let key = parent.key();
+        let register = Register::of(home, vault.keyring());
+        let last = manifest.last_column_id().max(last_id(&columns));
+        let layout = match &change {
+            Change::Replace(_) => Layout::of(
+                &rules,
+                &key,
+                (&columns, &partition_columns),
+                last,
+                (&register, vault, policy),
+            )?,
+            _ => Layout {
+                stored: manifest.stored.clone(),
+                last,
+                links: parent.links(),
+            },
+        };
+        let mut record = parent.record().clone();
+        record.path = parent.folder().to_owned();
+        Ok(Self {
+            root: parent.root()?,
+            register,
+            keks: Arc::new(keks(&key, &columns, &layout.stored)?),
+            new_key: None,
+            retired: Vec::new(),
+            last_column_id: layout.last,
+            columns,
+            stored: layout.stored,
+            links: layout.links,
+            partition_columns,
+            parent: Some(Parent {
+                version: Version {
+                    version: manifest.version,
+                    hash: Some(parent.hash()),
+                },
+                manifest,
+                change,
+            }),
+            id: WriteId::draw()?,
+            _lease: Lease::shared(home, record.id, Use::Writing)?,
+            record,
+            key,
+        })
+    }
+
+    /// The table.
+    pub fn table(&self) -> TableId {
+        self.record.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// The table's columns, with ids and protections.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// How the columns lie in the files; empty: each as itself, encrypted. Engines write such tables only.
+    pub fn stored(&self) -> &[StoredColumn] {
+        &self.stored
+    }
+
+    /// Positions of the partition columns.
+    pub fn partition_columns(&self) -> Vec<usize> {
+        let position = |id: &u32| self.columns.iter().position(|column| column.id == *id);
+        self.partition_columns.iter().filter_map(position).collect()
+    }
+
+    /// The table's folder, by the spelling that the write was begun with.
+    pub fn folder(&self) -> &Path {
+        &self.record.path
+    }
+
+    /// Where that folder is, without links: of the folder that is held open and written to, whatever its path leads to by now.
+    pub fn real_folder(&self) -> Result<PathBuf, Error> {
+        Ok(self.root.real()?)
+    }
+
+    /// The paths that mean the table, the one that was written first.
+    pub fn spellings(&self) -> Vec<PathBuf> {
+        self.record.spellings().map(Path::to_owned).collect()
+    }
+
+    /// Whether a file of this length is in the table's folder: where readers will look for it, and in that very folder.
+    pub fn has_file(&self, path: &str, size: u64) -> Result<(), Error> {
+        match self.root.length(Path::new(path))? {
+            Some(length) if length == size => Ok(()),
+            Some(length) => Err(Error::FileSize {
+                file: path.to_owned(),
+                want: size,
+                got: length,
+            }),
+            None => Err(FormatError::FileMissing(path.to_owned()).into()),
+        }
+    }
+
+    /// The number that the version will have.
+    pub fn version(&self) -> u64 {
+        self.parent
+            .as_ref()
+            .map_or(1, |parent| parent.version.version.saturating_add(1))
+    }
+
+    /// What the names of its files begin with.
+    pub fn id(&self) -> WriteId {
+        self.id
+    }
+
+    /// The KEKs of all columns and the footer.
+    pub fn keks(&self) -> &Arc<KekSet> {
+        &self.keks
+    }
+
+    /// Writes the version's files, here.
+    pub fn writer(&self, options: WriteOptions) -> Result<TableWriter, Error> {
+        let writer = TableWriter::on(
+            self.record.path.clone(),
+            self.record.id,
+            self.columns.clone(),
+            self.partition_columns(),
+            Arc::clone(&self.keks),
+            self.id,
+            options,
+        )?;
+        if self.stored.is_empty() {
+            return Ok(writer);
+        }
+        let codec = Codec::new(&self.key, &self.links, &self.columns, &self.stored)?;
+        Ok(writer.storing(Arc::new(codec)))
+    }
+
+    /// Publishes the version with these new files, in this order. Where that fails the write is given up: it does not count and never will, so that
+    /// the same rows can be written again. [`Error::PublicationUnknown`] alone leaves open whether it counts.
+    pub fn publish(self, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
+        let published = publish::publish(&self, files);
+        self.after(published)
+    }
+
+    /// A publication that failed is over, and its files go; but not where it may count.
+    pub(crate) fn after(self, published: Result<VerifiedManifest, Error>) -> Result<VerifiedManifest, Error> {
+        if matches!(&published, Err(error) if !matches!(error, Error::PublicationUnknown { .. })) {
+            // What cannot be removed now, `verify --clean` removes.
+            let _ = self.abandon();
+        }
+        published
+    }
+
+    /// Gives the write up: removes its files, and a table that was to be new.
+    pub fn abandon(self) -> Result<(), Error> {
+        if self.parent.is_none() {
+            return clean::clear_away(&self.register, &self.record).map(|_| ());
+        }
+        clean::remove_written(&self.root, self.id, &HashSet::new()).map(|_| ())
+    }
+
+    /// Removes files of this write that the published version does not name: of attempts that were not chosen.
+    pub fn remove_strays(folder: &Path, id: WriteId, published: &Manifest) -> Result<Vec<PathBuf>, Error> {
+        let keep = published.files.iter().map(|file| file.path.as_str()).collect();
+        clean::remove_written(&Folder::open(folder)?, id, &keep)
+    }
+
+    /// Rows of the version that it follows.
+    pub(crate) fn parent_rows(&self) -> u64 {
+        self.parent.as_ref().map_or(0, |parent| parent.manifest.rows())
+    }
+
+    /// All files of the version, given those that are new.
+    pub(crate) fn files(&self, new: Vec<FilePin>) -> Vec<FilePin> {
+        let Some(Parent { manifest, change, .. }) = &self.parent else {
+            return new;
+        };
+        let written: HashSet<&[PartitionValue]> = new.iter().map(|file| file.partition.as_slice()).collect();
+        let stays = |file: &&FilePin| match change {
+            Change::Append => true,
+            Change::Overwrite | Change::Replace(_) => false,
+            // Of a table without partitions all rows are one partition; without new rows none is overwritten.
+            Change::OverwritePartitions => !written.contains(file.partition.as_slice()),
+            Change::OverwriteWhere(values) => !self.matches(file, values),
+        };
+        let mut files: Vec<FilePin> = manifest.files.iter().filter(stays).cloned().collect();
+        drop(written);
+        files.extend(new);
+        files
+    }
+
+    fn matches(&self, file: &FilePin, values: &[(String, PartitionValue)]) -> bool {
+        let columns = self.partition_columns();
+        values.iter().all(|(name, value)| {
+            columns
+                .iter()
+                .zip(&file.partition)
+                .any(|(at, held)| self.columns.get(*at).is_some_and(|column| column.name == *name) && held == value)
+        })
+    }
+}
+
+/// How the columns of a version lie in its files.
+struct Layout {
+    stored: Vec<StoredColumn>,
+    last: u32,
+    links: Arc<LinkKeys>,
+}
+
+impl Layout {
+    fn of(
+        rules: &TablePolicy,
+        key: &TableKey,
+        (columns, partitions): (&[Column], &[u32]),
+        last: u32,
+        (register, vault, policy): (&Register, &Vault, &Policy),
+    ) -> Result<Self, Error> {
+        let mut links = stored::Links {
+            register,
+            vault,
+            policy,
+            keys: LinkKeys::new(),
+        };
+        // Plain partition columns are no reason: their values lie in paths.
+        let open = columns.iter().filter(|column| !partitions.contains(&column.id));
+        let (stored, last) = if stored::is_needed(rules, open.map(|column| column.name.as_str())) {
+            if !partitions.is_empty() {
+                return Err(Error::PartitionedStored);
+            }
+            stored::lay_out(rules, key, columns, last, &mut links)?
+        } else {
+            (Vec::new(), last)
+        };
+        Ok(Self {
+            stored,
+            last,
+            links: Arc::new(links.keys),
+        })
+    }
+}
+
+pub(crate) fn rules(policy: &Policy, name: &str) -> TablePolicy {
+    policy
+        .table(name)
+        .cloned()
+        .unwrap_or_else(|_| policy.unnamed_table(name))
+}
+
+/// Columns with ids and protections, after the policy said yes to each. A column that was there before keeps its id, and
+/// with it its KEK, if type and protection are the same; ids of others are never used again.
+fn by_policy(
+    rules: &TablePolicy,
+    new: NewColumns,
+    before: &[Column],
+    last: u32,
+) -> Result<(Vec<Column>, Vec<u32>), Error> {
+    check_names(new.columns.iter().map(|(name, _, _)| name.as_str()))?;
+    rules.check_columns(new.columns.iter().map(|(name, _, _)| name.as_str()))?;
+    let mut last = last;
+    let mut columns = Vec::with_capacity(new.columns.len());
+    for (name, kind, nullable) in new.columns {
+        let protection = if new.partitioned_by.contains(&name) {
+            rules.partition_protection(&name)?.to_string()
+        } else {
+            rules.column(&name).text()
+        };
+        let same = |column: &&Column| column.name == name && column.kind == kind && column.protection == protection;
+        let id = match before.iter().find(same) {
+            Some(column) => column.id,
+            None => {
+                last = last.checked_add(1).ok_or(FormatError::Limit("number of columns"))?;
+                last
+            }
+        };
+        columns.push(Column {
+            id,
+            name,
+            kind,
+            nullable,
+            protection,
+        });
+    }
+    let mut partitions = Vec::with_capacity(new.partitioned_by.len());
+    for name in &new.partitioned_by {
+        let column = columns
+            .iter()
+            .find(|column| column.name == *name)
+            .ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
+        if !partition::can_partition(column.kind) {
+            return Err(FormatError::PartitionType(name.clone()).into());
+        }
+        if partitions.contains(&column.id) {
+            return Err(Error::DuplicateColumn(name.clone()));
+        }
+        partitions.push(column.id);
+    }
+    if !columns.is_empty() && partitions.len() == columns.len() {
+        return Err(Error::OnlyPartitions);
+    }
+    Ok((columns, partitions))
+}
+
+fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error> {
+    rules.check_columns(manifest.columns.iter().map(|column| column.name.as_str()))?;
+    for column in &manifest.columns {
+        let wanted = rules.column(&column.name).text();
+        if wanted != column.protection {
+            return Err(Error::ProtectionChanged {
+                column: column.name.clone(),
+                stored: column.protection.clone(),
+                policy: wanted,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_where(manifest: &Manifest, values: &[(String, PartitionValue)]) -> Result<(), Error> {
+    for (name, _) in values {
+        let column = manifest
+            .column(name)
+            .ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
+        if !manifest.partition_columns.contains(&column.id) {
+            return Err(Error::NotAPartition(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn last_id(columns: &[Column]) -> u32 {
+    columns.iter().map(|column| column.id).max().unwrap_or(0)
+}
+
+pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) -> Result<KekSet, Error> {
+    let mut keks = KekSet::new();
+    keks.insert(key.footer_kek()?);
+    for column in columns {
+        if stored.is_empty() || stored.iter().any(|stored| stored.id == column.id) {
+            keks.insert(key.kek(column.id())?);
+        }
+    }
+    Ok(keks)
+}
+
+/// A table's folder.
+struct Place {
+    root: Folder,
+    /// That mean it beside the one by which it was opened.
+    spellings: Vec<PathBuf>,
+    /// It and those above it, as far as they were not there.
+    made: Vec<PathBuf>,
+}
+
+fn empty_folder(written: &Path, by_owner: bool) -> Result<Place, Error> {
+    let folder = spelling::normal(written)?;
+    let above = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
+    let made = above.take_while(|above| !above.exists()).map(Path::to_owned).collect();
+    fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+    let root = Folder::open(&folder)?;
+    if !root.names(Path::new(""))?.is_empty() {
+        return Err(Error::FolderTaken(folder));
+    }
+    let spellings = match by_owner {
+        true => spelling::of_owner(written)?,
+        false => Vec::new(),
+    };
+    Ok(Place { root, spellings, made })
+}

@@ -1,0 +1,251 @@
+//! What can be typed after `coffer keys`.
+
+use clap::{Args, Subcommand};
+use coffer_custody::recovery::Scheme;
+
+use crate::local_path::LocalPath;
+
+const CODES: &str = "\
+Exit codes:
+  0  done
+  2  the command was used wrongly
+  3  keyring, passphrase or a key
+  4  the policy forbids it, or is not valid
+  5  reading or writing failed";
+
+const DESTROY_CODES: &str = "\
+Exit codes:
+  0  done
+  1  tables or links need it; they are named, and nothing was done
+  2  the command was used wrongly, or was not confirmed
+  3  keyring, passphrase or a key
+  4  the policy is not valid
+  5  reading or writing failed";
+
+const REWRAP_CODES: &str = "\
+Exit codes:
+  0  all keys are under the newest version
+  1  --data: the table is not what it should be, or another writer changed it meanwhile
+  2  the command was used wrongly
+  3  keyring, passphrase or a key; keys that could not be rewrapped are named, the others are done
+  4  the policy or a zone forbids it, or the policy is not valid
+  5  reading or writing failed";
+
+const RECOVER_CODES: &str = "\
+Exit codes:
+  0  done
+  1  shares are too few, of two sets, altered, or not shares
+  2  the command was used wrongly
+  3  there is a keyring already, or no passphrase
+  5  reading or writing failed";
+
+const VERIFY_CODES: &str = "\
+Exit codes:
+  0  every key can be had
+  1  some cannot; they are named
+  2  the command was used wrongly
+  3  keyring or passphrase
+  4  the policy is not valid
+  5  reading or writing failed";
+
+#[derive(Args)]
+#[command(after_help = CODES)]
+pub(crate) struct Keys {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Show the masters of keyring and policy, and the tables and links of the register
+    #[command(after_help = CODES)]
+    List {
+        /// Report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a master: in the keyring, or where [masters] of the policy says
+    #[command(after_help = CODES)]
+    Create(Named),
+    /// Give a master a new version, which wraps from now on; `rewrap` then moves the keys that it wrapped before
+    #[command(after_help = CODES)]
+    Rotate(Named),
+    /// Move wrapped keys to the newest version of their master, or to another master; no data file is touched
+    #[command(after_help = REWRAP_CODES)]
+    Rewrap(Rewrap),
+    /// Let a master of the keyring neither wrap nor unwrap. Running programs notice at their next use of it
+    #[command(after_help = CODES)]
+    Disable(Named),
+    /// Let a disabled master be used again
+    #[command(after_help = CODES)]
+    Enable(Named),
+    /// Remove a master's keys from the keyring, for ever
+    #[command(after_help = DESTROY_CODES)]
+    Destroy(Destroy),
+    /// Write masters, or the whole keyring, to a file under a passphrase of its own; or split the keyring into shares
+    #[command(after_help = CODES)]
+    Export(Export),
+    /// Take exported masters in; where there is no keyring, make the one that was exported whole
+    #[command(after_help = CODES)]
+    Import(Import),
+    /// Make a keyring from shares of one
+    #[command(after_help = RECOVER_CODES)]
+    Recover {
+        /// Files of shares, as many as are needed or more
+        #[arg(required = true, value_name = "FILE")]
+        shares: Vec<LocalPath>,
+    },
+    /// Show the policy's zones, and the tables in each. Needs the passphrase for the tables only
+    #[command(after_help = CODES)]
+    Zones {
+        /// Ask for the passphrase if none is given
+        #[arg(long)]
+        unlock: bool,
+        /// Report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prove for each table that every key it needs can be had today
+    #[command(after_help = VERIFY_CODES)]
+    Verify(VerifyKeys),
+    /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these columns, for ever
+    #[command(after_help = CODES)]
+    ExportKeks {
+        /// The table's name or folder
+        #[arg(long, value_name = "NAME")]
+        table: String,
+        /// These columns only [default: all]
+        #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+        columns: Vec<String>,
+        /// Write here instead of stdout; only its owner can read the file
+        #[arg(long, value_name = "FILE")]
+        output: Option<LocalPath>,
+    },
+    /// Put the keyring under another passphrase
+    #[command(after_help = CODES)]
+    Passwd {
+        /// File that holds the new passphrase [default: $COFFER_NEW_PASSPHRASE, else a prompt]
+        #[arg(long, value_name = "FILE")]
+        new_passphrase_file: Option<LocalPath>,
+    },
+    /// Serve drivers of other accounts, each with the rights of its user in the policy (coffer-client --serve)
+    Serve {
+        /// The Unix socket; made, and open to every account: who connects the kernel says
+        #[arg(long, value_name = "PATH")]
+        socket: LocalPath,
+    },
+    /// Forget a table, and with it the key that opens its files
+    #[command(after_help = CODES)]
+    Forget {
+        /// The table's name
+        table: String,
+        /// Do it though its files can then never be read again
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Named {
+    /// The master's name
+    pub(crate) name: String,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Rewrap {
+    /// Names of tables; `link:NAME` is a link
+    #[arg(value_name = "TABLE", required_unless_present = "all")]
+    pub(crate) tables: Vec<String>,
+    /// The keys of all tables and links
+    #[arg(long, conflicts_with_all = ["tables", "data"])]
+    pub(crate) all: bool,
+    /// To this master [default: each key's own]
+    #[arg(long, value_name = "MASTER")]
+    pub(crate) to: Option<String>,
+    /// Re-encrypt the table's data under a fresh key. After a compromise only this helps: whoever kept an old master and an
+    /// old wrapped key can open what that key opens, however often it is rewrapped. Old files stay until
+    /// `coffer verify --clean`; copies that somebody has stay open to them
+    #[arg(long)]
+    pub(crate) data: bool,
+    /// Rewrap also keys that seem to be under the newest version: for a KMS that does not tell its versions apart
+    #[arg(long, conflicts_with = "data")]
+    pub(crate) again: bool,
+    /// Keys that are rewrapped at once; --data: threads [default: 16; --data: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) threads: Option<u16>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Destroy {
+    /// The master's name
+    pub(crate) name: String,
+    /// This version only, which must not be the newest
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u32>,
+    /// Do it
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Do it though tables or links need it, which can then never be opened again; the name once more
+    #[arg(long, value_name = "NAME", requires = "yes")]
+    pub(crate) really: Option<String>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Export {
+    /// Masters [default: the whole keyring, owner's key and register's key too]
+    #[arg(value_name = "MASTER", conflicts_with = "shares")]
+    pub(crate) masters: Vec<String>,
+    /// Write here: a new file, or with --shares a folder, of which each file is one share
+    #[arg(long, value_name = "PATH")]
+    pub(crate) output: LocalPath,
+    /// Split the whole keyring into shares, as in 3-of-5: five, any three of which give it back, without a passphrase
+    #[arg(long, value_name = "K-of-N", value_parser = parse_scheme)]
+    pub(crate) shares: Option<Scheme>,
+    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
+    #[arg(long, value_name = "FILE", conflicts_with = "shares")]
+    pub(crate) export_passphrase_file: Option<LocalPath>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Import {
+    /// A file that `coffer keys export` made
+    pub(crate) file: LocalPath,
+    /// The only master in it gets this name
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) rename: Option<String>,
+    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export_passphrase_file: Option<LocalPath>,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyKeys {
+    /// Tables at this folder and below it [default: all of the register]
+    pub(crate) path: Option<LocalPath>,
+    /// Tables that are looked at, at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) threads: u16,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn parse_scheme(text: &str) -> Result<Scheme, String> {
+    text.parse()
+        .map_err(|error: coffer_custody::recovery::RecoveryError| error.to_string())
+}

@@ -1,0 +1,280 @@
+//! `coffer verify --engine`: by hand what the client engine does before it releases a key, and no key is released.
+
+use std::{
+    cell::RefCell,
+    fs,
+    io::{Read, Write},
+    net::{TcpStream, ToSocketAddrs},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use coffer_custody::{Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers};
+use coffer_protocol::{
+    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
+    wire::{Attest, EngineEvidence, Refused, TaskMessage},
+};
+use prost::Message;
+use serde_json::json;
+
+use crate::{
+    args::Verify,
+    failure::{Exit, Failure},
+    output,
+    site::Site,
+};
+
+/// Evidence is made for an application of this name, so it is good for no other.
+const APPLICATION: &str = "coffer verify";
+/// Evidence with certificates has some ten KB.
+const MAX_MESSAGE: u32 = 1 << 20;
+/// Hardware may take a second for a quote.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// All that was seen.
+struct Seen {
+    owner: OwnerPublicKey,
+    challenge: Challenge,
+    evidence: Evidence,
+    checks: Checks,
+    verdict: Result<String, EvidenceError>,
+}
+
+pub(super) fn run(site: &Site, address: &str, args: &Verify) -> Result<(), Failure> {
+    let (policy, vault) = site.open_home()?;
+    let owner = vault.keyring().owner_public();
+    let challenge = Challenges::new().draw().map_err(|error| refused(&error))?;
+    let evidence = ask(address, &owner, &challenge)?;
+    let seen = examine(&policy, owner, challenge, evidence);
+    if let Some(folder) = &args.out {
+        write(folder, &seen)?;
+    }
+    if args.json {
+        output::json(&report(address, &seen));
+    } else {
+        for Check { name, passed, found } in &seen.checks.0 {
+            println!("{} {name:<16} {found}", if *passed { "✓" } else { "✗" });
+        }
+    }
+    match &seen.verdict {
+        Ok(engine) => {
+            if !args.json {
+                println!("verified: engine {engine}, by {} evidence", seen.evidence.kind);
+            }
+            Ok(())
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn refused(error: &EvidenceError) -> Failure {
+    let failure = Failure::new(Exit::Check, error.to_string());
+    match error {
+        // The hint would lead here.
+        EvidenceError::Refused { .. } => failure.hint("what must match is under [attestation] in the policy"),
+        error => match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        },
+    }
+}
+
+/// Keeps what the verifiers found, for a person to read.
+struct Recorded(Verifiers, RefCell<Checks>);
+
+impl Verifier for Recorded {
+    fn verify(
+        &self,
+        kind: EvidenceKind,
+        policy: &Attestation,
+        report: &[u8],
+        expected: &[u8; 32],
+    ) -> Result<Checks, EvidenceError> {
+        let checks = self.0.verify(kind, policy, report, expected)?;
+        self.1.replace(checks.clone());
+        Ok(checks)
+    }
+}
+
+/// The verdict is that of the client engine, by the same function; the list around it says how it came about.
+fn examine(policy: &Policy, owner: OwnerPublicKey, challenge: Challenge, evidence: Evidence) -> Seen {
+    let recorded = Recorded(Verifiers::beside_this_program(), RefCell::default());
+    let verdict = attest(policy, &owner, challenge.clone(), APPLICATION, &evidence, &recorded);
+    let error = verdict.as_ref().err();
+    let mut checks = Checks::new();
+    let build = !matches!(
+        error,
+        Some(EvidenceError::OtherProtocol { .. } | EvidenceError::OtherVersion { .. } | EvidenceError::Unsealed)
+    );
+    checks.note(
+        "build",
+        build,
+        format!("version {}", printable(&evidence.engine_version)),
+    );
+    if build {
+        let accepted = !matches!(
+            error,
+            Some(EvidenceError::UnknownKind(_) | EvidenceError::NotAccepted(_))
+        );
+        let more = if accepted {
+            ""
+        } else {
+            ", which the policy does not accept"
+        };
+        checks.note(
+            "accepted",
+            accepted,
+            format!("{} evidence{more}", printable(&evidence.kind)),
+        );
+        let found = recorded.1.into_inner();
+        if accepted && found.0.is_empty() {
+            let found = error.map_or_else(|| "simulated: it proves nothing".to_owned(), ToString::to_string);
+            checks.note("report", error.is_none(), found);
+        }
+        checks.0.extend(found.0);
+    }
+    Seen {
+        owner,
+        challenge,
+        evidence,
+        checks,
+        verdict: verdict.map(|engine| engine.engine_id()),
+    }
+}
+
+/// A peer's word on a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+fn report(address: &str, seen: &Seen) -> serde_json::Value {
+    json!({
+        "engine": address,
+        "engine_id": seen.evidence.engine_key.engine_id(),
+        "kind": seen.evidence.kind,
+        "version": seen.evidence.engine_version,
+        "verified": seen.verdict.is_ok(),
+        "error": seen.verdict.as_ref().err().map(EvidenceError::code),
+        "checks": seen.checks,
+    })
+}
+
+/// What another tool would need to check the same.
+fn write(folder: &Path, seen: &Seen) -> Result<(), Failure> {
+    fs::create_dir(folder).map_err(|error| Failure::io("make", folder, error))?;
+    let evidence = &seen.evidence;
+    let bound = EvidenceKind::from_name(&evidence.kind)
+        .map(|kind| evidence::report_data(kind, &evidence.engine_key, &seen.owner, &seen.challenge, APPLICATION));
+    let about = json!({
+        "protocol": evidence.protocol,
+        "kind": evidence.kind,
+        "engine_version": evidence.engine_version,
+        "engine_key": hex::encode(evidence.engine_key.0),
+        "owner_key": hex::encode(seen.owner.as_bytes()),
+        "challenge": hex::encode(seen.challenge.as_bytes()),
+        "application": APPLICATION,
+        "report_data": bound.map(hex::encode),
+        "verified": seen.verdict.is_ok(),
+        "checks": seen.checks,
+    });
+    for (name, bytes) in [
+        ("report.bin", evidence.report.clone()),
+        ("evidence.json", format!("{about:#}\n").into_bytes()),
+    ] {
+        let file = folder.join(name);
+        fs::write(&file, bytes).map_err(|error| Failure::io("write", &file, error))?;
+    }
+    Ok(())
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn connect(address: &str) -> Result<Box<dyn Stream>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Io, format!("no engine answers at {address}: {error}"))
+            .hint("the engine's first line on its standard output says where it listens")
+    };
+    match address.split_once(':') {
+        Some(("unix", path)) if !path.is_empty() => {
+            let stream = UnixStream::connect(path).map_err(failed)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+            Ok(Box::new(stream))
+        }
+        Some(("tcp", host)) => {
+            let mut found = host.to_socket_addrs().map_err(failed)?;
+            let socket = found
+                .next()
+                .ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+            let stream = TcpStream::connect_timeout(&socket, PATIENCE).map_err(failed)?;
+            stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+            Ok(Box::new(stream))
+        }
+        _ => {
+            Err(Failure::usage(format!("{address:?} is no address of an engine"))
+                .hint("use unix:PATH or tcp:HOST:PORT"))
+        }
+    }
+}
+
+/// One message of the task protocol and its answer: `length: u32 LE ‖ type: u8 ‖ payload`.
+fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<Evidence, Failure> {
+    let mut stream = connect(address)?;
+    let broken = |what: &str| {
+        Failure::new(Exit::Check, format!("what answers at {address} is no engine: {what}"))
+            .hint("name the address of coffer-engine")
+    };
+    let attest = Attest {
+        protocol: evidence::PROTOCOL,
+        owner_key: owner.as_bytes().to_vec().into(),
+        challenge: challenge.as_bytes().to_vec().into(),
+        application: APPLICATION.to_owned(),
+    }
+    .encode_to_vec();
+    let length = u32::try_from(attest.len() + 1).map_err(|_| broken("the question is too long"))?;
+    let kind = |message: TaskMessage| u8::try_from(i32::from(message)).unwrap_or_default();
+    let head = [&length.to_le_bytes()[..], &[kind(TaskMessage::Attest)]].concat();
+    let asked = stream.write_all(&head).and_then(|()| stream.write_all(&attest));
+    asked.map_err(|error| broken(&error.to_string()))?;
+    let mut head = [0; 5];
+    stream
+        .read_exact(&mut head)
+        .map_err(|error| broken(&error.to_string()))?;
+    let [a, b, c, d, answered] = head;
+    let length = u32::from_le_bytes([a, b, c, d]);
+    if length == 0 || length > MAX_MESSAGE {
+        return Err(broken("its answer has a length that no answer has"));
+    }
+    let mut payload = vec![0; usize::try_from(length - 1).unwrap_or_default()];
+    stream
+        .read_exact(&mut payload)
+        .map_err(|error| broken(&error.to_string()))?;
+    if answered == kind(TaskMessage::Refused) {
+        let why = Refused::decode(payload.as_slice()).unwrap_or_default();
+        let error = Failure::new(
+            Exit::Check,
+            format!("the engine gives no evidence: {}", printable_line(&why.hint)),
+        );
+        return Err(match why.code.as_str() {
+            "other_owner" => error.hint("an engine serves one owner for its life: this one serves another"),
+            _ => error.hint("the engine's log says more"),
+        });
+    }
+    if answered != kind(TaskMessage::Evidence) {
+        return Err(broken("its answer is not evidence"));
+    }
+    let wire = EngineEvidence::decode(payload.as_slice()).map_err(|_| broken("its evidence is malformed"))?;
+    let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref()).map_err(|_| broken("its key is malformed"))?;
+    Ok(Evidence {
+        protocol: wire.protocol,
+        kind: wire.kind,
+        engine_key: EnginePublicKey(engine_key),
+        report: wire.report.to_vec(),
+        engine_version: wire.engine_version,
+    })
+}
+
+fn printable_line(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
+}

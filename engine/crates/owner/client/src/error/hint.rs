@@ -1,0 +1,154 @@
+//! What to do about each refusal.
+
+use super::ClientError;
+
+impl ClientError {
+    /// What to do about it; empty where there is nothing to say.
+    pub fn hint(&self) -> String {
+        let text = match self {
+            Self::UnknownMessage(_) | Self::Malformed(_) | Self::NotGreeted | Self::Version(_) => {
+                "use the plugin and the client engine of the same Coffer release"
+            }
+            Self::OtherApplication => "start a client engine for each application",
+            Self::ClusterDeployMode => {
+                "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy if that site is yours"
+            }
+            Self::Keyring(error) => return error.hint().unwrap_or_default(),
+            Self::Policy(error) => return error.hint().unwrap_or_default(),
+            Self::Evidence(error) => return error.hint().unwrap_or_default(),
+            Self::Release(error) => return error.hint().unwrap_or_default(),
+            Self::Table(coffer_catalog::Error::Master(error) | coffer_catalog::Error::Key { error, .. }) => {
+                return error.hint().unwrap_or_default();
+            }
+            Self::Table(error @ coffer_catalog::Error::Format(coffer_format::Error::PlainChanged)) => {
+                return error.hint().unwrap_or_default();
+            }
+            Self::Table(error) => table_hint(error),
+            Self::Location(error) => error.hint(),
+            Self::Unlisted(_) => {
+                "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"
+            }
+            Self::OtherTable { .. } => {
+                "another table was made there meanwhile, or a catalog gives the name of one table to the path of another: correct the catalog, or load the path"
+            }
+            Self::PlainAtHome => "use the plugin and the client engine of the same Coffer release",
+            Self::PlainElsewhere(_) => {
+                "name the folder itself, or its URL at a remote storage; docs/guides/keys.md has the schemes that are known"
+            }
+            Self::PolicyOfOwner(_) => "ask the owner of the data",
+            Self::ChallengeExpired => {
+                "ask for a new challenge; if this recurs, is the executor's clock or network stuck?"
+            }
+            Self::Unsupported(_) => "rewrite the query without it; nothing of it has been run",
+            Self::CommitOpening { .. }
+            | Self::CommitPlace { .. }
+            | Self::CommitRepeated { .. }
+            | Self::ResultPartition { .. }
+            | Self::Stream { .. }
+            | Self::StreamCount { .. }
+            | Self::Opening(_) => {
+                "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
+            }
+            Self::Mixed { .. } => {
+                "executors or shuffle files were lost, and with them rows that come out otherwise each time they are made (a limit over rows in no order, first, last); run the query again"
+            }
+            Self::ForHosts(_) => {
+                "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on"
+            }
+            Self::HomeMemory(_) => {
+                "joins are done at home where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes"
+            }
+            Self::TooMuchHome(_) => {
+                "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes"
+            }
+            Self::TooMuchRead { .. } => {
+                "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes"
+            }
+            Self::Revoked(crate::Revoked::Age) => {
+                "run the query again; its engines prove themselves again before it begins"
+            }
+            Self::Revoked(_) => {
+                "the owner changed the policy while the query ran; what it allows now, a new query may do"
+            }
+            Self::TooManyLiterals { .. } => {
+                "an encrypted literal is a guess that can be compared with what is stored; the owner sets literals_per_day under [limits] in the policy"
+            }
+            Self::SecretInSettings { .. } => {
+                "remove it: the passphrase belongs into the driver's environment (COFFER_PASSPHRASE) or into a file named by spark.coffer.passphraseFile, other secrets where docs/reference/masters.md says. Executors were not given it yet if the application did not start; else change the secret"
+            }
+            Self::DeniedFolder { .. } => {
+                "the owner names where a role may make tables: write_roots under [roles], or the table with its path under [tables]"
+            }
+            Self::SessionUnknown => "the query's session has ended: run the query again",
+            Self::WriteUnknown(_) => "run the command again",
+            Self::ColumnType(_) => "cast it to a flat type: no nested types, intervals, times of day or VOID",
+            Self::HostReadable(_) => {
+                "write the rows to plain Parquet at home and seal them with coffer encrypt; or let the policy store these columns as \"tee\""
+            }
+            Self::Denied { .. } => {
+                "leave them out, or read them as NULL (spark.coffer.deniedColumns=null); the owner gives columns to roles, in the policy"
+            }
+            Self::Audit(error) => error.hint(),
+            Self::NoUsers => "name them under [users] in the policy, each with its account",
+            Self::NoCredentials => "connect over the Unix socket of the key service",
+            Self::UnknownAccount(_) => "the owner adds the account to a user in the policy: `account` under [users]",
+            Self::TooManyConnections(_) => "run fewer applications and queries at a time",
+            Self::TooManyApplications(_) => "stop some; one that is gone counts for another minute",
+            Self::DeniedWrite { .. } => "the owner gives tables to roles: `write` under [roles] in the policy",
+            Self::AnswerTooLong => "read the result in parts, or write it to a table",
+            _ => "",
+        };
+        text.to_owned()
+    }
+}
+
+fn table_hint(error: &coffer_catalog::Error) -> &'static str {
+    use coffer_catalog::Error;
+    use coffer_format::{Error as FormatError, Fault};
+    match error {
+        Error::Conflict { .. } => return "nothing was written; run it again",
+        Error::VersionTaken(_) => {
+            return "nothing was written; look at what put a manifest into the table's _coffer folder";
+        }
+        Error::PublicationUnknown { .. } => {
+            return "look before anything is written again: load the table, or coffer inspect; check the disk of the owner's register";
+        }
+        Error::FolderChanged(_) => {
+            return "nothing was written; look at who moves folders or links there, then run it again";
+        }
+        Error::ManifestForeign { .. } => {
+            return "a link or a folder was put in the table's place: restore it; coffer verify says what is there";
+        }
+        Error::PathNotRecorded { .. } => {
+            return "write the path as it was written when the table was made (coffer keys list); if this one is yours and means that table: coffer verify TABLE --record-path PATH";
+        }
+        Error::PathTwice { .. } => return "remove or correct one `path` in the policy",
+        Error::NameTaken(_) => {
+            return "drop the table or choose another name; coffer keys forget removes one whose files are gone";
+        }
+        Error::FolderTaken(_) => return "choose another folder, or empty this one",
+        Error::Unfinished(_) => return "coffer verify --clean removes what is left of it; then run this again",
+        Error::ProtectionChanged { .. } => {
+            return "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)";
+        }
+        Error::Format(FormatError::PartitionType(_)) => {
+            return "use booleans, whole numbers, decimals, strings, dates or timestamps";
+        }
+        Error::Format(FormatError::FileMissing(_)) | Error::FileSize { .. } => {
+            return "engines, driver and readers must see the same storage at the same path; if they do, run coffer verify";
+        }
+        Error::Domain { .. } | Error::LinkShape { .. } | Error::NotOpenable(_) | Error::PartitionedStored => {
+            return "the policy says how columns are stored; docs/reference/policy.md has what each protection takes";
+        }
+        Error::Format(FormatError::Scheme { .. }) | Error::Stale { .. } => {
+            return "coffer verify --deep tells whether the stored values are those that were written";
+        }
+        _ => {}
+    }
+    match error.fault() {
+        Fault::Caller => "check the path or name, and that this home's keyring made the table (coffer inspect)",
+        Fault::Host => "the table's files were altered, lost or rolled back; run coffer verify, and restore them",
+        Fault::System => "check the path, its permissions and the disk",
+        Fault::Internal => "",
+    }
+}

@@ -1,0 +1,222 @@
+//! A running application follows the policy: what it no longer allows ends, and so does what engines proved too long ago.
+//!
+//! Looked at with every request. A policy that cannot be used, since somebody changed it and its owner did not sign that, is not replaced
+//! by the one before: then nothing is admitted, released or opened. What engines have the keys of already comes to its end.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest, Rights};
+use coffer_protocol::{EvidenceError, wire::ClientMessage};
+use coffer_sealing::SessionId;
+
+use crate::{ClientError, Service, audit::Uses};
+
+/// Ended sessions whose reason is known; of older ones it is only known that they ended.
+const REASONS: usize = 1024;
+
+/// Why a session ended before its query did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Revoked {
+    /// What an engine that has its keys proved is no longer accepted.
+    #[error("the policy no longer accepts what an engine that has its keys proved")]
+    Engine,
+    /// An engine that has its keys did not prove itself again.
+    #[error("an engine that has its keys did not prove itself again in time")]
+    Age,
+    /// The user may no longer use what it uses.
+    #[error("the policy no longer lets the user read or write what it uses")]
+    User,
+}
+
+/// The policy whose changes were last acted upon.
+pub(crate) struct Followed {
+    version: u64,
+    digest: PolicyDigest,
+    attestation: Attestation,
+    masters: Vec<(String, MasterUri)>,
+}
+
+impl Followed {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let masters = policy.masters();
+        Self {
+            version: policy.head().version,
+            digest: policy.digest(),
+            attestation: policy.attestation().clone(),
+            masters: masters.map(|(name, uri)| (name.to_owned(), uri.clone())).collect(),
+        }
+    }
+
+    /// As the audit log has it.
+    pub(crate) fn digest(&self) -> String {
+        self.digest.to_string()
+    }
+}
+
+/// Whether a request only carries on what keys were released for, or ends it.
+fn goes_on(kind: ClientMessage) -> bool {
+    matches!(
+        kind,
+        ClientMessage::AcceptCommits
+            | ClientMessage::OpenResult
+            | ClientMessage::PickBounds
+            | ClientMessage::SealValue
+            | ClientMessage::OpenError
+            | ClientMessage::OpenMetrics
+            | ClientMessage::DescribeFragment
+            | ClientMessage::CheckSettings
+            | ClientMessage::AbortWrite
+            | ClientMessage::EndSession
+    )
+}
+
+impl Service {
+    /// Before a request is answered.
+    pub(crate) fn follow_for(&self, kind: ClientMessage) -> Result<(), ClientError> {
+        match self.follow() {
+            Err(_) if matches!(kind, ClientMessage::AbortWrite | ClientMessage::EndSession) => Ok(()),
+            Err(error) if error.is_of_policy() && goes_on(kind) => Ok(()),
+            followed => followed,
+        }
+    }
+
+    pub(crate) fn follow(&self) -> Result<(), ClientError> {
+        let policy = self.policy_now()?;
+        {
+            let mut followed = self.followed.lock();
+            // Of two requests the slower one may have read the older policy.
+            if followed.version < policy.head().version {
+                let now = Followed::of(&policy);
+                // A table more in the policy is no reason to ask verifiers and KMS again.
+                if followed.masters != now.masters {
+                    self.vault.follow(coffer_kms::of(&policy));
+                    self.note_masters(&policy);
+                }
+                if followed.attestation != now.attestation {
+                    self.end_refused_engines(&policy);
+                }
+                self.end_refused_uses();
+                *followed = now;
+            }
+        }
+        let life = Duration::from_secs(policy.attestation().renew_evidence_after_seconds.get().into());
+        self.end_old_engines(life, Instant::now());
+        let (cluster, hosts) = {
+            let inner = self.inner.lock();
+            (inner.cluster, inner.hosts)
+        };
+        if cluster && !policy.trusts_cluster_deploy_mode() {
+            return Err(ClientError::ClusterDeployMode);
+        }
+        if hosts && !policy.accepts_host_results() {
+            return Err(EvidenceError::HostNotAccepted.into());
+        }
+        Ok(())
+    }
+
+    fn end_refused_engines(&self, policy: &Arc<Policy>) {
+        let engines: Vec<_> = {
+            let inner = self.inner.lock();
+            let engines = inner.engines.iter();
+            engines.map(|(id, engine)| (id.clone(), engine.proof())).collect()
+        };
+        for (id, (attested, evidence)) in engines {
+            if !self.still_takes(policy, &attested, &evidence) {
+                self.end_engine(&id, Revoked::Engine, |engine| engine.proved(&attested));
+            }
+        }
+    }
+
+    /// Engines that proved themselves longer ago than that.
+    pub(crate) fn end_old_engines(&self, life: Duration, now: Instant) {
+        let old: Vec<String> = {
+            let inner = self.inner.lock();
+            let engines = inner.engines.iter();
+            let old = engines.filter(|(_, engine)| engine.is_older_than(life, now));
+            old.map(|(id, _)| id.clone()).collect()
+        };
+        for id in old {
+            self.end_engine(&id, Revoked::Age, |engine| engine.is_older_than(life, now));
+        }
+    }
+
+    /// Whether an engine that was just entered is one by the policy of now: this may have changed, and been followed, while its evidence
+    /// was verified.
+    pub(crate) fn entered(&self, before: &Policy, id: &str) -> Result<(), ClientError> {
+        let policy = self.policy_now()?;
+        if policy.digest() == before.digest() {
+            return Ok(());
+        }
+        let entered = self.inner.lock().engines.get(id).map(crate::admit::Engine::proof);
+        if let Some((attested, evidence)) = entered
+            && !self.still_takes(&policy, &attested, &evidence)
+        {
+            self.end_engine(id, Revoked::Engine, |engine| engine.proved(&attested));
+            return Err(ClientError::EngineUnknown(id.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn end_engine(&self, id: &str, why: Revoked, is_it: impl Fn(&crate::admit::Engine) -> bool) {
+        let mut inner = self.inner.lock();
+        if !inner.engines.get(id).is_some_and(is_it) {
+            return;
+        }
+        let sessions: HashSet<SessionId> = match inner.engines.remove(id) {
+            Some(engine) => engine.sessions,
+            None => return,
+        };
+        tracing::warn!(engine = id, sessions = sessions.len(), reason = %why, "an engine is no longer trusted");
+        for session in sessions {
+            inner.revoke(session, why);
+        }
+    }
+
+    fn end_refused_uses(&self) {
+        if self.user.is_none() {
+            return;
+        }
+        // Who is no user any more has nothing.
+        let rights = self.rights().ok();
+        let sessions = self.inner.lock().sessions();
+        for (id, session) in sessions {
+            let allowed = |uses: &Uses| rights.as_ref().is_some_and(|rights| uses.are_within(rights));
+            let refused = !allowed(&session.lock().uses);
+            if refused {
+                self.inner.lock().revoke(id, Revoked::User);
+            }
+        }
+    }
+}
+
+impl Uses {
+    /// Whether these rights still allow all of them.
+    fn are_within(&self, rights: &Rights) -> bool {
+        self.tables().all(|used| {
+            let reads = used.columns.iter().all(|column| rights.reads(&used.name, column));
+            reads && (!used.write || rights.writes(&used.name))
+        })
+    }
+}
+
+/// Why sessions ended, the newest last.
+#[derive(Default)]
+pub(crate) struct Reasons(std::collections::VecDeque<(SessionId, Revoked)>);
+
+impl Reasons {
+    pub(crate) fn note(&mut self, session: SessionId, why: Revoked) {
+        self.0.push_back((session, why));
+        while self.0.len() > REASONS {
+            self.0.pop_front();
+        }
+    }
+
+    pub(crate) fn of(&self, session: SessionId) -> Option<Revoked> {
+        let found = self.0.iter().rev().find(|(id, _)| *id == session);
+        found.map(|(_, why)| *why)
+    }
+}

@@ -1,0 +1,356 @@
+//! The part of a plan that runs here, on the trusted site, as one partition: over rows that engines sent home and, where it opens
+//! stored columns, with the tables' keys; and over tables that are read here.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch},
+    datatypes::SchemaRef,
+};
+use coffer_expr::CompileContext;
+use coffer_plan::{
+    BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill, with_task_io,
+};
+use coffer_protocol::{
+    plan::{Fragment, Input, Node, node::Op, reveal::Opened as Opening},
+    wire::{ResultKept, RunAtHome},
+};
+use coffer_sealing::KekSet;
+use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext,
+    disk_manager::DiskManagerBuilder,
+    memory_pool::FairSpillPool,
+    runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+use parking_lot::Mutex;
+use prost::Message;
+
+use crate::{
+    ClientError, Service,
+    audit::Uses,
+    origins::Origins,
+    reads::{Reads, scans},
+    result::ResultRows,
+    spills::Spills,
+    tables::Opened,
+};
+
+/// In errors: no stage, but what runs here. (The plugin numbers stages from 1.)
+const AT_HOME: u32 = 0;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// The work on what came home may take so many times what one part may bring: a hash table of it is about as large again.
+const WORK: u64 = 2;
+
+/// Rows that are here: stream by stream, as they came.
+pub(crate) struct Rows {
+    pub(crate) schema: SchemaRef,
+    pub(crate) streams: Vec<Vec<RecordBatch>>,
+    /// What they were made from.
+    pub(crate) origins: Origins,
+}
+
+impl Service {
+    pub(crate) fn run_at_home(&self, request: &RunAtHome) -> Result<ResultRows, ClientError> {
+        let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+        self.may_reveal(&fragment)?;
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let mut inputs = HashMap::new();
+        let mut origins = match request.values {
+            true => session.origins_here()?,
+            false => Origins::default(),
+        };
+        for input in self::inputs(&fragment) {
+            let from = request.inputs.iter().find(|from| from.input_id == input.input_id);
+            let kept = from.ok_or(ClientError::Malformed("fragment"))?.kept;
+            let rows = match kept {
+                0 => Rows {
+                    schema: schema_of(input)?,
+                    streams: Vec::new(),
+                    origins: Origins::default(),
+                },
+                kept => session.kept.remove(&kept).ok_or(ClientError::KeptUnknown(kept))?,
+            };
+            origins.merge(AT_HOME, &rows.origins)?;
+            if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
+                return Err(ClientError::Malformed("fragment"));
+            }
+        }
+        let query = session.query.clone();
+        drop(session);
+        let mut uses = Uses::default();
+        let reads = self.reads(request, &fragment, &mut uses)?;
+        let mut tables = HashMap::new();
+        for column in revealed(&fragment) {
+            let table = self.table(column.handle)?;
+            uses.read(&table, [column.stored.as_str()], &KekSet::new());
+            tables.insert(column.handle, table);
+        }
+        if !uses.is_empty() {
+            self.audit_home(query, uses)?;
+        }
+        run(
+            &fragment,
+            inputs,
+            reads,
+            Some(Arc::new(Keys { tables })),
+            Some(Limits {
+                bytes: request.read_bytes,
+                spills: &self.spills,
+            }),
+        )
+        .map(|rows| ResultRows { origins, ..rows })
+    }
+
+    /// Keeps rows for a later part of the plan; at most so many bytes of them.
+    pub(crate) async fn keep_rows(
+        &self,
+        session: &[u8],
+        mut rows: ResultRows,
+        most: u64,
+    ) -> Result<ResultKept, ClientError> {
+        let mut batches = Vec::new();
+        let (mut count, mut bytes) = (0_u64, 0_u64);
+        while let Some(batch) = rows.next().await? {
+            count += batch.num_rows() as u64;
+            bytes = bytes.saturating_add(batch.get_array_memory_size() as u64);
+            if bytes > most {
+                return Err(ClientError::TooMuchHome(most));
+            }
+            batches.push(batch);
+        }
+        let session = self.session(session)?;
+        let mut session = session.lock();
+        let kept = session.keep(Rows {
+            schema: rows.schema,
+            streams: vec![batches],
+            origins: rows.origins,
+        });
+        Ok(ResultKept {
+            kept,
+            rows: count,
+            bytes,
+        })
+    }
+}
+
+/// What work at home may take.
+pub(crate) struct Limits<'a> {
+    /// That each of its parts may bring home; the work on them may take twice as much of memory.
+    pub(crate) bytes: u64,
+    /// For what needs more.
+    pub(crate) spills: &'a Spills,
+}
+
+/// Runs a fragment as one partition.
+pub(crate) fn run(
+    fragment: &Fragment,
+    inputs: HashMap<u32, Rows>,
+    reads: Reads,
+    revealer: Option<Arc<dyn Revealer>>,
+    limits: Option<Limits<'_>>,
+) -> Result<ResultRows, ClientError> {
+    let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    let schema = boundary_schema(output)?;
+    let plan = build(
+        fragment,
+        &BuildContext {
+            partitions: 1,
+            expressions: &CompileContext::default(),
+            revealer,
+        },
+    )?;
+    let reads = Arc::new(reads);
+    let side = HomeSide {
+        inputs: Mutex::new(inputs),
+        reads: Arc::clone(&reads),
+    };
+    let memory = limits.as_ref().map(|limits| limits.bytes.saturating_mul(WORK));
+    let mut config = coffer_plan::config(BATCH_ROWS);
+    if let Some(memory) = memory {
+        // What a sort keeps back for merging its spill files.
+        let execution = &mut config.options_mut().execution;
+        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(bytes(memory) / 64);
+    }
+    let context = TaskContext::new(
+        None,
+        "home".to_owned(),
+        with_task_io(config, Arc::new(side)),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime(limits.map(|limits| limits.spills).zip(memory))?,
+    );
+    Ok(ResultRows {
+        rows: plan.execute(0, Arc::new(context))?,
+        schema,
+        reads,
+        memory,
+        origins: Origins::default(),
+    })
+}
+
+/// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join ends with an error.
+fn runtime(limits: Option<(&Spills, u64)>) -> Result<Arc<RuntimeEnv>, ClientError> {
+    let Some((spills, memory)) = limits else {
+        return Ok(RuntimeEnvBuilder::new().build_arc()?);
+    };
+    let folder = spills.folder().map_err(DataFusionError::IoError)?;
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
+    Ok(RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(FairSpillPool::new(bytes(memory))))
+        .with_disk_manager_builder(disk)
+        .build_arc()?)
+}
+
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn nodes(fragment: &Fragment) -> Vec<&Node> {
+    let mut all: Vec<&Node> = fragment.root.iter().collect();
+    let mut next = 0;
+    while let Some(node) = all.get(next) {
+        let children = coffer_protocol::tree::children(node);
+        all.extend(children);
+        next += 1;
+    }
+    all
+}
+
+/// The fragment's inputs.
+fn inputs(fragment: &Fragment) -> Vec<&Input> {
+    let all = nodes(fragment).into_iter();
+    all.filter_map(|node| match &node.op {
+        Some(Op::Input(input)) => Some(input),
+        _ => None,
+    })
+    .collect()
+}
+
+/// The one leaf of a fragment that has no other.
+pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
+    match inputs(fragment).as_slice() {
+        [input] if scans(fragment).is_empty() => Some(*input),
+        _ => None,
+    }
+}
+
+/// The stored columns that a fragment opens. (What has no handle is opened without a key.)
+pub(crate) fn revealed(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
+    let opened = nodes(fragment).into_iter().filter_map(|node| match &node.op {
+        Some(Op::Reveal(reveal)) => Some(&reveal.columns),
+        _ => None,
+    });
+    opened.flatten().filter(|column| column.handle != 0)
+}
+
+fn schema_of(input: &Input) -> Result<SchemaRef, ClientError> {
+    let declared = input.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    Ok(boundary_schema(declared)?)
+}
+
+/// Whether an input declares the types that its rows have.
+pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError> {
+    let declared = schema_of(input)?;
+    let types = |schema: &SchemaRef| -> Vec<_> { schema.fields().iter().map(|f| f.data_type().clone()).collect() };
+    Ok(types(&declared) == types(rows))
+}
+
+/// The rows at hand, as the plan's inputs, each read once; and the tables that it reads.
+struct HomeSide {
+    inputs: Mutex<HashMap<u32, Rows>>,
+    reads: Arc<Reads>,
+}
+
+impl HomeSide {
+    fn take(&self, id: u32) -> DataResult<Rows> {
+        let mut held = self.inputs.lock();
+        held.remove(&id)
+            .ok_or_else(|| internal_datafusion_err!("input {id} is read twice"))
+    }
+}
+
+fn stream_of(
+    schema: &SchemaRef,
+    batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
+) -> SendableRecordBatchStream {
+    let rows = stream::iter(batches.into_iter().map(Ok));
+    Box::pin(RecordBatchStreamAdapter::new(
+        Arc::clone(schema),
+        coffer_plan::coalesced(Arc::clone(schema), rows),
+    ))
+}
+
+impl TaskIo for HomeSide {
+    fn partition(&self) -> u32 {
+        0
+    }
+
+    fn input(&self, input_id: u32) -> DataResult<SendableRecordBatchStream> {
+        let rows = self.take(input_id)?;
+        Ok(stream_of(&rows.schema, rows.streams.into_iter().flatten()))
+    }
+
+    fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
+        let rows = self.take(input_id)?;
+        let streams = rows.streams.into_iter();
+        Ok(streams.map(|batches| stream_of(&rows.schema, batches)).collect())
+    }
+
+    fn scan(&self, scan_id: u32) -> DataResult<ScanFiles> {
+        self.reads.files(scan_id)
+    }
+}
+
+/// The keys of the tables whose columns a fragment opens.
+struct Keys {
+    tables: HashMap<u32, Arc<Opened>>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("tables", &self.tables.len()).finish()
+    }
+}
+
+impl Keys {
+    fn table(&self, handle: u32) -> DataResult<&Opened> {
+        let table = self.tables.get(&handle);
+        Ok(table.ok_or_else(|| internal_datafusion_err!("no table {handle}"))?)
+    }
+}
+
+fn refused(error: ClientError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+impl Revealer for Keys {
+    fn open(
+        &self,
+        handle: u32,
+        stored: &str,
+        column: &ArrayRef,
+        place: Option<(&ArrayRef, &ArrayRef)>,
+    ) -> DataResult<ArrayRef> {
+        let (file, row) = place.unzip();
+        self.table(handle)?.reveal(stored, column, file, row).map_err(refused)
+    }
+
+    fn open_sums(&self, handle: u32, stored: &str, states: &ArrayRef) -> DataResult<ArrayRef> {
+        let states = states.as_binary_opt::<i32>();
+        let states = states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
+        self.table(handle)?.reveal_sum(stored, states).map_err(refused)
+    }
+
+    fn counts(&self, states: &ArrayRef) -> DataResult<ArrayRef> {
+        coffer_plan::ashe_counts(states)
+    }
+}

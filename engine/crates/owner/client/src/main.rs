@@ -1,0 +1,198 @@
+//! `coffer-client`: the client engine's process.
+
+use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::Arc};
+
+use clap::{Parser, ValueEnum};
+use coffer_client::{ClientError, KeyService, Service, connection};
+use coffer_custody::{Home, HomeError, Passphrase, PassphraseError};
+use coffer_process::{address::Address, hardening, lifeline, listen::Listener};
+use coffer_protocol::evidence::VERSION;
+
+/// Holds the keys on the trusted site: admits engines, seals queries for them, opens results.
+#[derive(Parser)]
+#[command(name = "coffer-client", version = VERSION)]
+struct Arguments {
+    /// Where to listen: unix:PATH, or tcp:HOST:PORT on loopback
+    #[arg(long, required_unless_present = "serve", conflicts_with = "serve")]
+    listen: Option<Address>,
+    /// Serve drivers of other accounts at this Unix socket, each with the rights of its user in the policy
+    #[arg(long, value_name = "PATH", conflicts_with = "user")]
+    serve: Option<PathBuf>,
+    /// Folder with keyring and policy (else COFFER_HOME, else ~/.coffer)
+    #[arg(long)]
+    home: Option<PathBuf>,
+    /// File with the keyring's passphrase (else the environment variable COFFER_PASSPHRASE)
+    #[arg(long)]
+    passphrase_file: Option<PathBuf>,
+    /// Act for this user of the policy, with that user's rights only [default: the owner, who has all]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// End when this ends
+    #[arg(long)]
+    lifeline: Option<LifelineArgument>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LifelineArgument {
+    /// Standard input
+    Stdin,
+}
+
+/// Why the process does not start, for a person to read.
+struct Failure {
+    error: String,
+    hint: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
+        eprintln!("warning: {warning}");
+    }
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
+        .with_writer(std::io::stderr)
+        .init();
+    hardening::silence_panic_messages();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.error);
+            if !failure.hint.is_empty() {
+                eprintln!("hint: {}", failure.hint);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    hardening::harden()?;
+    let home = Home::locate(arguments.home.as_deref())?;
+    let passphrase = match &arguments.passphrase_file {
+        Some(file) => Passphrase::from_file(file)?,
+        None => Passphrase::from_env()?,
+    };
+    let door = match &arguments.serve {
+        Some(_) => Door::Users(Arc::new(KeyService::open(home, &passphrase)?)),
+        None => {
+            let service = Service::open(home, &passphrase)?;
+            Door::Driver(Arc::new(match &arguments.user {
+                Some(user) => service.on_behalf_of(user)?,
+                None => service,
+            }))
+        }
+    };
+    drop(passphrase);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("socket")
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(async {
+        let listener = listen(arguments)?;
+        let asked = lifeline::asked_to_stop()?;
+        lifeline::say_ready(&serde_json::json!({
+            "listening": listener.address().to_string(),
+            "version": VERSION,
+        }))?;
+        let lifeline = async {
+            match arguments.lifeline {
+                Some(LifelineArgument::Stdin) => lifeline::stdin_ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = door.accept(listener) => Ok(()),
+            () = lifeline => Ok(()),
+            () = asked => Ok(()),
+        }
+    });
+    // Threads of connections end with the process, whatever they are at.
+    door.end();
+    runtime.shutdown_background();
+    ended
+}
+
+/// Who is let in.
+enum Door {
+    /// The driver that started this process.
+    Driver(Arc<Service>),
+    /// Accounts that the policy names.
+    Users(Arc<KeyService>),
+}
+
+impl Door {
+    async fn accept(&self, listener: Listener) {
+        match self {
+            Self::Driver(service) => connection::accept(Arc::clone(service), listener).await,
+            Self::Users(keys) => connection::accept_users(Arc::clone(keys), listener).await,
+        }
+    }
+
+    fn end(&self) {
+        match self {
+            Self::Driver(service) => service.end(),
+            Self::Users(keys) => keys.end(),
+        }
+    }
+}
+
+fn listen(arguments: &Arguments) -> Result<Listener, Failure> {
+    let address = match (&arguments.serve, &arguments.listen) {
+        (Some(path), _) => Address::Unix(path.clone()),
+        (None, Some(address)) => address.clone(),
+        (None, None) => {
+            return Err(Failure {
+                error: "neither --listen nor --serve is given".to_owned(),
+                hint: String::new(),
+            });
+        }
+    };
+    let failed = |error: std::io::Error| Failure {
+        error: format!("cannot listen on {address}: {error}"),
+        hint: "is the folder there, and writable?".to_owned(),
+    };
+    let listener = Listener::bind(&address).map_err(failed)?;
+    if let Some(path) = &arguments.serve {
+        // Every account may knock: who it is the kernel says, and the policy who comes in.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
+    }
+    Ok(listener)
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self {
+            error: error.to_string(),
+            hint: String::new(),
+        }
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        Self {
+            error: error.to_string(),
+            hint: error.hint().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<PassphraseError> for Failure {
+    fn from(error: PassphraseError) -> Self {
+        Self {
+            error: error.to_string(),
+            hint: error.hint().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self {
+            error: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Opening a result: every partition once, then the finish of the plan over the opened rows, as one Arrow IPC stream.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::SchemaRef,
+    error::ArrowError,
+    ipc::writer::{IpcWriteOptions, StreamWriter},
+};
+use coffer_expr::SparkError;
+use coffer_plan::boundary_schema;
+use coffer_protocol::{plan::Fragment, wire::OpenResult};
+use datafusion_common::DataFusionError;
+use datafusion_execution::SendableRecordBatchStream;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, stream};
+use prost::Message;
+
+use crate::{
+    ClientError, Service,
+    home::{self, Rows},
+    opened::{self, Sealed},
+    origins::Origins,
+    reads::Reads,
+    session::Output,
+};
+
+/// The rows of a result, opened as they are read.
+pub(crate) struct ResultRows {
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: SendableRecordBatchStream,
+    /// Of tables, on the way.
+    pub(crate) reads: Arc<Reads>,
+    /// Bytes that the operators may hold, if there is a bound.
+    pub(crate) memory: Option<u64>,
+    /// What they were made from.
+    pub(crate) origins: Origins,
+}
+
+impl Service {
+    pub(crate) fn open_result(&self, request: &OpenResult) -> Result<ResultRows, ClientError> {
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let number = request.stage;
+        let stage = session.collected(number, request.execution, Output::Result)?;
+        if request.partitions != stage.partitions {
+            return Err(ClientError::CommitCount {
+                stage: number,
+                want: stage.partitions,
+                got: request.results.len(),
+            });
+        }
+        let schema = boundary_schema(&stage.schema)?;
+        // The finish is checked before anything is taken: what is taken cannot be asked for again.
+        let finish = match request.finish.is_empty() {
+            true => None,
+            false => Some(finish_input(&request.finish, &schema)?),
+        };
+        let sealed = opened::take(
+            &mut session,
+            number,
+            request.execution,
+            &stage,
+            &request.results,
+            request.partial,
+        )?;
+        let mut origins = session.origins_taken(number, request.execution);
+        if request.values {
+            origins.merge(number, &session.origins_here()?)?;
+        }
+        drop(session);
+        // Everything is opened before a row is given out: a result is whole or an error.
+        let opened = sealed
+            .into_iter()
+            .map(|sealed: Sealed| sealed.open(&schema))
+            .collect::<Result<Vec<_>, _>>()?;
+        match finish {
+            None => {
+                let batches = opened.into_iter().flatten().map(Ok);
+                Ok(ResultRows {
+                    rows: Box::pin(RecordBatchStreamAdapter::new(
+                        Arc::clone(&schema),
+                        stream::iter(batches),
+                    )),
+                    schema,
+                    reads: Arc::default(),
+                    memory: None,
+                    origins,
+                })
+            }
+            Some((fragment, input)) => {
+                let opened = Rows {
+                    schema,
+                    streams: opened,
+                    origins: Origins::default(),
+                };
+                home::run(
+                    &fragment,
+                    HashMap::from([(input, opened)]),
+                    Reads::default(),
+                    None,
+                    None,
+                )
+                .map(|rows| ResultRows { origins, ..rows })
+            }
+        }
+    }
+}
+
+/// The finish of a result: its only leaf is an Input of the result's own columns.
+fn finish_input(bytes: &[u8], result: &SchemaRef) -> Result<(Fragment, u32), ClientError> {
+    let fragment = Fragment::decode(bytes).map_err(|_| ClientError::Malformed("finish"))?;
+    match home::only_input(&fragment) {
+        Some(input) if home::fits(input, result)? => {
+            let id = input.input_id;
+            Ok((fragment, id))
+        }
+        _ => Err(ClientError::Malformed("finish")),
+    }
+}
+
+/// Writes rows as one Arrow IPC stream, in chunks.
+pub(crate) struct Ipc {
+    writer: StreamWriter<Vec<u8>>,
+    schema: SchemaRef,
+    pub(crate) rows: u64,
+}
+
+impl ResultRows {
+    /// Begins the stream; the schema is in it.
+    pub(crate) fn ipc(&self) -> Result<Ipc, ClientError> {
+        let writer =
+            StreamWriter::try_new_with_options(Vec::new(), &self.schema, IpcWriteOptions::default()).map_err(arrow)?;
+        Ok(Ipc {
+            writer,
+            schema: Arc::clone(&self.schema),
+            rows: 0,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>, ClientError> {
+        let next = self.rows.next().await.transpose();
+        let next = next.map_err(|error| self.failed(error))?;
+        if next.is_none() {
+            self.reads.rest().await?;
+        }
+        Ok(next)
+    }
+
+    fn failed(&self, error: DataFusionError) -> ClientError {
+        if let Some(passed) = self.reads.passed() {
+            return passed;
+        }
+        if let Some(spark) = SparkError::find(&error) {
+            return ClientError::Spark {
+                class: spark.class.to_owned(),
+                message: spark.message.clone(),
+            };
+        }
+        match (error.find_root(), self.memory) {
+            (DataFusionError::ResourcesExhausted(_), Some(memory)) => ClientError::HomeMemory(memory),
+            _ => ClientError::Finish(error),
+        }
+    }
+}
+
+impl Ipc {
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ClientError> {
+        self.rows += batch.num_rows() as u64;
+        // Names and nullability are the declared ones, whatever the operators called them.
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
+            .map_err(arrow)?;
+        self.writer.write(&batch).map_err(arrow)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<(), ClientError> {
+        self.writer.finish().map_err(arrow)
+    }
+
+    /// The bytes written so far.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        self.writer.get_mut()
+    }
+}
+
+fn arrow(error: ArrowError) -> ClientError {
+    ClientError::Finish(DataFusionError::from(error))
+}

@@ -1,0 +1,333 @@
+//! A key service: one process of the owner, with the keyring open, to which drivers of other accounts connect.
+//!
+//! Who connects the kernel says, by the credentials of the Unix socket's other end; `[users]` of the policy maps the account to roles, and an
+//! account that is no user's is refused before a byte that it sends is read and before it costs a thread. Each application of each user has a
+//! state of its own ([`Service`]): sessions, tables, engines and writes of one are nothing to another. Neither passphrase nor keyring reaches a
+//! user's account.
+//!
+//! What it does not do: bound the memory and time that a listed user takes.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use coffer_audit::{Event, Seldom, Who};
+use coffer_custody::{Home, Passphrase};
+use coffer_protocol::{
+    framing::Message,
+    wire::{ClientMessage, Hello},
+};
+use parking_lot::Mutex;
+
+use crate::{ClientError, Service, access::Peer, literals::Guesses};
+
+/// How long an application's state outlives its last connection: a driver keeps some as long as it runs.
+const IDLE: Duration = Duration::from_secs(60);
+/// Applications of one user at a time.
+const APPLICATIONS: usize = 64;
+const MAX_NAME: usize = 256;
+
+/// Connections of one account at a time; a driver has one for each request that is under way.
+const CONNECTIONS: usize = 256;
+
+/// The owner's side of many applications.
+pub struct KeyService {
+    /// The owner's own, which no connection reaches: it has keyring, policy and audit log.
+    front: Service,
+    applications: Mutex<HashMap<Place, Held>>,
+    /// Connections by account.
+    guests: Mutex<HashMap<u32, usize>>,
+    /// What each user had encrypted.
+    guesses: Mutex<HashMap<String, Arc<Mutex<Guesses>>>>,
+    /// By account; one person may have many (subordinate ones).
+    refusals: Mutex<Seldom<u32>>,
+}
+
+/// A connection of a user's account.
+pub(crate) struct Guest {
+    keys: Arc<KeyService>,
+    peer: Peer,
+    user: String,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut guests = self.keys.guests.lock();
+        if let Some(count) = guests.get_mut(&self.peer.uid) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                guests.remove(&self.peer.uid);
+            }
+        }
+    }
+}
+
+/// Whose application: nothing of it is shared with another.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Place {
+    uid: u32,
+    user: String,
+    application: String,
+}
+
+struct Held {
+    service: Arc<Service>,
+    connections: usize,
+    idle: Instant,
+}
+
+/// A connection's hold on its application's state.
+pub(crate) struct Attached {
+    pub(crate) service: Arc<Service>,
+    place: Place,
+    guest: Guest,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(held) = self.guest.keys.applications.lock().get_mut(&self.place) {
+            held.connections = held.connections.saturating_sub(1);
+            held.idle = Instant::now();
+        }
+    }
+}
+
+impl KeyService {
+    /// Opens home, policy and keyring. A policy without users has nobody to serve.
+    pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
+        let front = Service::open(home, passphrase)?;
+        if front.policy_now()?.users().next().is_none() {
+            return Err(ClientError::NoUsers);
+        }
+        Ok(Self {
+            front,
+            applications: Mutex::default(),
+            guests: Mutex::default(),
+            guesses: Mutex::default(),
+            refusals: Mutex::default(),
+        })
+    }
+
+    /// As [`Service::end`].
+    pub fn end(&self) {
+        self.front.end();
+    }
+
+    /// Lets the account of a connection in, if it is a user's. Nothing that it sent plays a part.
+    pub(crate) fn enter(self: &Arc<Self>, uid: Option<u32>) -> Result<Guest, ClientError> {
+        let uid = uid.ok_or(ClientError::NoCredentials)?;
+        self.guest(uid).inspect_err(|error| self.refused(uid, error))
+    }
+
+    fn guest(self: &Arc<Self>, uid: u32) -> Result<Guest, ClientError> {
+        let peer = Peer::of(uid);
+        // What is wrong with the policy is the owner's to know.
+        let policy = self.front.policy_now().map_err(ClientError::without_policy)?;
+        let user = peer.user(&policy).map_err(ClientError::without_policy)?.to_owned();
+        let mut guests = self.guests.lock();
+        let count = guests.entry(uid).or_default();
+        if *count >= CONNECTIONS {
+            return Err(ClientError::TooManyConnections(CONNECTIONS));
+        }
+        *count += 1;
+        Ok(Guest {
+            keys: Arc::clone(self),
+            peer,
+            user,
+        })
+    }
+
+    /// The state of the application that a connection's first message names.
+    pub(crate) fn attach(guest: Guest, first: &Message) -> Result<Attached, ClientError> {
+        if i32::from(first.kind) != i32::from(ClientMessage::Hello) {
+            return Err(ClientError::NotGreeted);
+        }
+        let hello: Hello = first.decode("HELLO").map_err(|_| ClientError::Malformed("HELLO"))?;
+        if hello.application.len() > MAX_NAME {
+            return Err(ClientError::Malformed("HELLO"));
+        }
+        let place = Place {
+            uid: guest.peer.uid,
+            user: guest.user.clone(),
+            application: hello.application,
+        };
+        let keys = &guest.keys;
+        keys.forget_idle();
+        let mut applications = keys.applications.lock();
+        if !applications.contains_key(&place) {
+            let others = applications.keys().filter(|held| held.user == place.user);
+            if others.count() >= APPLICATIONS {
+                return Err(ClientError::TooManyApplications(APPLICATIONS));
+            }
+            let guesses = Arc::clone(keys.guesses.lock().entry(place.user.clone()).or_default());
+            let service = keys.front.fork(&place.user, guest.peer.clone(), guesses);
+            let held = Held {
+                service: Arc::new(service.map_err(ClientError::without_policy)?),
+                connections: 0,
+                idle: Instant::now(),
+            };
+            applications.insert(place.clone(), held);
+        }
+        let held = applications.get_mut(&place).ok_or(ClientError::NotGreeted)?;
+        held.connections = held.connections.saturating_add(1);
+        let service = Arc::clone(&held.service);
+        drop(applications);
+        Ok(Attached { service, place, guest })
+    }
+
+    /// Drops the states of applications that are gone, with their session keys and leases.
+    pub(crate) fn forget_idle(&self) {
+        let mut applications = self.applications.lock();
+        applications.retain(|_, held| held.connections > 0 || held.idle.elapsed() < IDLE);
+    }
+
+    fn refused(&self, uid: u32, error: &ClientError) {
+        let event = Event::refused("connect", error.code(), error.in_owners_log());
+        let Some(event) = self.refusals.lock().record(uid, event) else {
+            return;
+        };
+        let who = Who {
+            user: Who::NOBODY.to_owned(),
+            uid,
+            application: String::new(),
+        };
+        if let Err(failed) = self.front.audit.append(&who, event) {
+            tracing::error!(error = %failed, "a refusal is not in the audit log");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coffer_audit::Record;
+    use coffer_custody::Keyring;
+
+    use super::*;
+    use crate::service::kind_byte;
+
+    /// Of users' accounts, and of one that is nobody's.
+    const ANN: u32 = 4_000_000_001;
+    const BOB: u32 = 4_000_000_002;
+    const EVE: u32 = 4_000_000_003;
+    const POLICY: &str = "[roles.some]\ntables.t = [\"a\"]\n[users.ann]\nroles = [\"some\"]\naccount = 4000000001\n\
+        [users.bob]\naccount = 4000000002\n";
+
+    fn keys(policy: &str) -> (tempfile::TempDir, Arc<KeyService>) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::at(folder.path().join("home"));
+        home.create().unwrap();
+        let passphrase = Passphrase::new("correct horse").unwrap();
+        let keyring = Keyring::create(&home.keyring(), &passphrase).unwrap();
+        coffer_catalog::policy::replace(&home, &keyring, policy).unwrap();
+        let keys = KeyService::open(home, &passphrase).unwrap();
+        (folder, Arc::new(keys))
+    }
+
+    fn attached(keys: &Arc<KeyService>, uid: u32) -> Attached {
+        let hello = Hello {
+            protocol: 1,
+            application: "app".to_owned(),
+            ..Hello::default()
+        };
+        let first = Message {
+            kind: kind_byte(ClientMessage::Hello),
+            payload: prost::Message::encode_to_vec(&hello).into(),
+        };
+        KeyService::attach(keys.enter(Some(uid)).unwrap(), &first).unwrap()
+    }
+
+    fn records(keys: &KeyService) -> Vec<Record> {
+        keys.front.audit.records().unwrap().map(Result::unwrap).collect()
+    }
+
+    fn code<T>(answer: Result<T, ClientError>) -> String {
+        answer.err().map_or(String::new(), |error| error.code().to_owned())
+    }
+
+    #[test]
+    fn an_account_has_so_many_connections_and_no_more() {
+        let (_folder, keys) = keys(POLICY);
+        let mut guests: Vec<Guest> = (1..CONNECTIONS).map(|_| keys.enter(Some(ANN)).unwrap()).collect();
+        // It counts as long as its application is served.
+        let attached = attached(&keys, ANN);
+        assert_eq!(code(keys.enter(Some(ANN))), "too_many_connections");
+        let other = keys.enter(Some(BOB)).unwrap();
+        drop(attached);
+        guests.push(keys.enter(Some(ANN)).unwrap());
+        assert_eq!(code(keys.enter(Some(ANN))), "too_many_connections");
+        drop((guests, other));
+        assert!(keys.guests.lock().is_empty());
+    }
+
+    #[test]
+    fn a_stranger_is_recorded_once() {
+        let (_folder, keys) = keys(POLICY);
+        for _ in 0..50 {
+            assert_eq!(code(keys.enter(Some(EVE))), "unknown_account");
+        }
+        let records = records(&keys);
+        let [record] = records.as_slice() else {
+            panic!("{records:#?}");
+        };
+        assert_eq!((record.who.user.as_str(), record.who.uid), (Who::NOBODY, EVE));
+        assert_eq!(record.event.code.as_deref(), Some("unknown_account"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_policy_only_the_owner_reads() {
+        let (_folder, keys) = keys(POLICY);
+        let attached = attached(&keys, ANN);
+        attached.service.rights().unwrap();
+        std::fs::write(keys.front.home.policy(), "nonsense of the owner").unwrap();
+        for error in [
+            keys.enter(Some(ANN)).err().unwrap(),
+            keys.enter(Some(EVE)).err().unwrap(),
+            attached.service.rights().err().unwrap(),
+        ] {
+            let problem = error.problem();
+            assert_eq!(problem.code, "policy");
+            for word in ["nonsense", "toml", "home"] {
+                assert!(
+                    !problem.message.contains(word) && !problem.hint.contains(word),
+                    "{problem:?}"
+                );
+            }
+            assert!(error.in_owners_log().contains("nonsense"));
+        }
+        let records = records(&keys);
+        assert_eq!(records.len(), 2, "one for each account");
+        assert!(records[0].event.reason.as_deref().unwrap().contains("nonsense"));
+    }
+
+    #[test]
+    fn an_account_that_becomes_another_users_has_no_rights_left() {
+        let (_folder, keys) = keys(POLICY);
+        let attached = attached(&keys, ANN);
+        assert!(attached.service.rights().unwrap().reads("t", "a"));
+        for (account, want) in [
+            (
+                "account = 4000000009\n[users.eve]\naccount = 4000000001",
+                "unknown_account",
+            ),
+            ("", "unknown_account"),
+            ("account = 4000000001", ""),
+        ] {
+            let policy = POLICY.replacen("account = 4000000001", account, 1);
+            coffer_catalog::policy::replace(&keys.front.home, keys.front.vault.keyring(), &policy).unwrap();
+            assert_eq!(code(attached.service.rights()), want, "{account}");
+        }
+    }
+
+    #[test]
+    fn an_account_that_is_two_users_is_let_in_as_neither() {
+        let Some(name) = Peer::of(0).name else { return };
+        let (_folder, keys) = keys(&format!("[users.a]\naccount = \"{name}\"\n[users.b]\naccount = 0\n"));
+        let error = keys.enter(Some(0)).err().unwrap();
+        assert_eq!(error.code(), "policy");
+        assert!(!error.to_string().contains("\"a\""));
+        let reason = records(&keys)[0].event.reason.clone().unwrap();
+        assert!(reason.contains("\"a\"") && reason.contains("\"b\""), "{reason}");
+    }
+}

@@ -1,0 +1,498 @@
+//! The client engine's state, and which request goes where.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use coffer_audit::{AuditLog, Who};
+use coffer_catalog::{Lease, TableWrite};
+use coffer_custody::{Challenges, Home, Keyring, Passphrase, Vault, verifiers::Verifiers};
+use coffer_protocol::{
+    EvidenceError,
+    evidence::PROTOCOL,
+    framing::{Message, put_message},
+    padded,
+    plan::Fragment,
+    wire::{
+        ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
+        NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult, RunAtHome, SealValue, SealedObject, SessionEnded,
+        TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
+    },
+};
+use coffer_sealing::{
+    ObjectKind, Partition, SessionId, SessionIssuer, StageId, TableId, identity, open_message, seal_object, sha256,
+};
+use parking_lot::Mutex;
+use prost::Message as _;
+
+use crate::{
+    ClientError, access,
+    admit::{Drawn, Engine},
+    follow::{Followed, Reasons, Revoked},
+    literals::Guesses,
+    result::ResultRows,
+    session::{self, Object, Session, Shared},
+    settings::Known,
+    spills::Spills,
+    tables::Opened,
+};
+
+/// The client engine. One home, one application.
+pub struct Service {
+    pub(crate) home: Home,
+    pub(crate) vault: Arc<Vault>,
+    /// Of TEEs' evidence.
+    pub(crate) verifiers: Verifiers,
+    /// The user of the policy that it works for; none: the owner.
+    pub(crate) user: Option<String>,
+    /// The account that this user is, in a key service.
+    pub(crate) peer: Option<access::Peer>,
+    pub(crate) read: Mutex<access::Read>,
+    /// Secrets of Coffer's that no setting may hold.
+    pub(crate) known: Arc<Mutex<Known>>,
+    /// What the user had encrypted, in whatever application.
+    pub(crate) guesses: Arc<Mutex<Guesses>>,
+    /// The policy whose changes were last acted upon.
+    pub(crate) followed: Mutex<Followed>,
+    /// Whose process or connection it is.
+    pub(crate) account: Who,
+    pub(crate) spills: Arc<Spills>,
+    pub(crate) audit: AuditLog,
+    /// How long engines keep a session without a word from here.
+    lease: Duration,
+    pub(crate) inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub(crate) application: Option<String>,
+    /// Engines are host engines: they get session keys, and nothing else.
+    pub(crate) hosts: bool,
+    /// The driver runs where the cluster does.
+    pub(crate) cluster: bool,
+    pub(crate) challenges: Challenges,
+    pub(crate) drawn: Drawn,
+    pub(crate) engines: HashMap<String, Engine>,
+    sessions: HashMap<SessionId, Shared>,
+    /// Who numbers them; drawn with the first.
+    issuer: Option<SessionIssuer>,
+    /// The number of the next one.
+    next_session: u64,
+    /// The numbers of those that live: all others below the next one have ended.
+    live: BTreeSet<u64>,
+    reasons: Reasons,
+    pub(crate) tables: Vec<Arc<Opened>>,
+    /// While this process lives, files of the versions it opened are not cleaned away.
+    pub(crate) leases: HashMap<TableId, Lease>,
+    /// Begun and not over, by number.
+    pub(crate) writes: HashMap<u32, Arc<TableWrite>>,
+    pub(crate) last_write: u32,
+}
+
+impl Inner {
+    /// The id of a session that begins now. From here on it lives, for whatever descriptor is sealed.
+    fn number_session(&mut self) -> Result<SessionId, ClientError> {
+        let issuer = match self.issuer {
+            Some(issuer) => issuer,
+            None => *self.issuer.insert(SessionIssuer::draw()?),
+        };
+        let number = self.next_session;
+        self.next_session = number.saturating_add(1);
+        self.live.insert(number);
+        Ok(issuer.session(number))
+    }
+
+    pub(crate) fn sessions(&self) -> Vec<(SessionId, Shared)> {
+        let sessions = self.sessions.iter();
+        sessions.map(|(id, session)| (*id, Arc::clone(session))).collect()
+    }
+
+    /// Ends a session; whether there was one.
+    fn end(&mut self, id: SessionId) -> bool {
+        if self.sessions.remove(&id).is_none() {
+            return false;
+        }
+        for engine in self.engines.values_mut() {
+            engine.forget(id);
+        }
+        self.live.remove(&id.number());
+        true
+    }
+
+    /// Ends a session before its query has ended.
+    pub(crate) fn revoke(&mut self, id: SessionId, why: Revoked) {
+        if self.end(id) {
+            self.reasons.note(id, why);
+        }
+    }
+}
+
+/// What goes back.
+pub(crate) enum Reply {
+    /// One message, framed.
+    Message(Vec<u8>),
+    /// The rows of a result.
+    Rows(ResultRows),
+    /// Rows that stay here: of which session, and at most how many bytes.
+    Keep(ResultRows, bytes::Bytes, u64),
+}
+
+impl Reply {
+    fn of(rows: ResultRows, session: bytes::Bytes, keep_bytes: u64) -> Self {
+        match keep_bytes {
+            0 => Self::Rows(rows),
+            most => Self::Keep(rows, session, most),
+        }
+    }
+}
+
+impl Service {
+    /// Opens home, policy and keyring.
+    pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
+        let keyring = Keyring::open(&home.keyring(), passphrase)?;
+        let policy = access::signed(coffer_catalog::policy::open(&home, &keyring))?;
+        let audit = AuditLog::of(&home, &keyring);
+        let masters = coffer_kms::of(&policy);
+        let mut known = Known::none()?;
+        known.note("the keyring's passphrase", passphrase.expose());
+        let service = Self {
+            home,
+            vault: Arc::new(Vault::new(keyring, masters)),
+            followed: Mutex::new(Followed::of(&policy)),
+            verifiers: Verifiers::beside_this_program(),
+            user: None,
+            peer: None,
+            read: Mutex::default(),
+            guesses: Arc::default(),
+            account: Who::owner(),
+            spills: Arc::default(),
+            audit,
+            lease: session::LEASE,
+            known: Arc::new(Mutex::new(known)),
+            inner: Mutex::new(Inner::default()),
+        };
+        service.note_masters(&policy);
+        Ok(service)
+    }
+
+    /// A state of its own for an application of a user, over the same keyring and masters.
+    pub(crate) fn fork(
+        &self,
+        user: &str,
+        peer: access::Peer,
+        guesses: Arc<Mutex<Guesses>>,
+    ) -> Result<Self, ClientError> {
+        Ok(Self {
+            home: self.home.clone(),
+            vault: Arc::clone(&self.vault),
+            followed: Mutex::new(Followed::of(&*self.policy_now()?)),
+            user: Some(user.to_owned()),
+            known: Arc::clone(&self.known),
+            guesses,
+            read: Mutex::default(),
+            account: Who {
+                uid: peer.uid,
+                ..Who::owner()
+            },
+            peer: Some(peer),
+            spills: Arc::clone(&self.spills),
+            audit: AuditLog::of(&self.home, self.vault.keyring()),
+            verifiers: Verifiers::beside_this_program(),
+            lease: self.lease,
+            inner: Mutex::new(Inner::default()),
+        })
+    }
+
+    /// Has engines drop what they hear nothing of for so long, in place of an hour.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// Removes what the work of this process left on the disk: it ends now, maybe in the middle of a query.
+    pub fn end(&self) {
+        self.spills.end();
+    }
+
+    /// Answers one request. `greeted` is the connection's.
+    pub(crate) fn handle(&self, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+        let kind =
+            ClientMessage::try_from(i32::from(message.kind)).map_err(|_| ClientError::UnknownMessage(message.kind))?;
+        let answer = self.answer(kind, message, greeted);
+        if let Err(error) = &answer
+            && error.is_refusal()
+        {
+            self.audit_refusal(kind, message, error);
+        }
+        answer
+    }
+
+    fn answer(&self, kind: ClientMessage, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+        if *greeted || kind == ClientMessage::Hello {
+            self.follow_for(kind)?;
+        }
+        if kind == ClientMessage::Hello {
+            let welcome = self.hello(&decode(message, "HELLO")?)?;
+            *greeted = true;
+            return reply(ClientMessage::Welcome, &welcome);
+        }
+        if !*greeted {
+            return Err(ClientError::NotGreeted);
+        }
+        match kind {
+            ClientMessage::OpenTable => reply(
+                ClientMessage::TableInfo,
+                &self.open_table(&decode(message, "OPEN_TABLE")?)?,
+            ),
+            ClientMessage::NewSession => {
+                let request: NewSession = decode(message, "NEW_SESSION")?;
+                reply(ClientMessage::Session, &self.new_session(&request.query)?)
+            }
+            ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
+            ClientMessage::AdmitEngine => {
+                reply(ClientMessage::Admitted, &self.admit(&decode(message, "ADMIT_ENGINE")?)?)
+            }
+            ClientMessage::SealStage => reply(
+                ClientMessage::SealedStage,
+                &self.seal_stage(&decode(message, "SEAL_STAGE")?)?,
+            ),
+            ClientMessage::ReleaseKeys => reply(
+                ClientMessage::KeysReleased,
+                &self.release_keys(&decode(message, "RELEASE_KEYS")?)?,
+            ),
+            ClientMessage::AcceptCommits => reply(
+                ClientMessage::CommitsAccepted,
+                &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
+            ),
+            ClientMessage::OpenResult => {
+                let request: OpenResult = decode(message, "OPEN_RESULT")?;
+                Ok(Reply::of(
+                    self.open_result(&request)?,
+                    request.session,
+                    request.keep_bytes,
+                ))
+            }
+            ClientMessage::RunAtHome => {
+                let request: RunAtHome = decode(message, "RUN_AT_HOME")?;
+                Ok(Reply::of(
+                    self.run_at_home(&request)?,
+                    request.session,
+                    request.keep_bytes,
+                ))
+            }
+            ClientMessage::PickBounds => reply(
+                ClientMessage::BoundsPicked,
+                &self.pick_bounds(&decode(message, "PICK_BOUNDS")?)?,
+            ),
+            ClientMessage::SealValue => reply(
+                ClientMessage::ValueSealed,
+                &self.seal_value(decode(message, "SEAL_VALUE")?)?,
+            ),
+            ClientMessage::OpenError => reply(
+                ClientMessage::ErrorOpened,
+                &self.open_error(&decode(message, "OPEN_ERROR")?)?,
+            ),
+            ClientMessage::OpenMetrics => reply(
+                ClientMessage::MetricsOpened,
+                &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
+            ),
+            ClientMessage::EncryptLiterals => reply(
+                ClientMessage::LiteralsEncrypted,
+                &self.encrypt_literals(&decode(message, "ENCRYPT_LITERALS")?)?,
+            ),
+            ClientMessage::DescribeFragment => reply(
+                ClientMessage::FragmentDescribed,
+                &describe(&decode(message, "DESCRIBE_FRAGMENT")?)?,
+            ),
+            ClientMessage::BeginWrite => reply(
+                ClientMessage::WriteBegun,
+                &self.begin_write(&decode(message, "BEGIN_WRITE")?)?,
+            ),
+            ClientMessage::PublishWrite => reply(
+                ClientMessage::WritePublished,
+                &self.publish_write(&decode(message, "PUBLISH_WRITE")?)?,
+            ),
+            ClientMessage::AbortWrite => reply(
+                ClientMessage::WriteAborted,
+                &self.abort_write(&decode(message, "ABORT_WRITE")?)?,
+            ),
+            ClientMessage::DropTable => reply(
+                ClientMessage::TableDropped,
+                &self.drop_table(&decode(message, "DROP_TABLE")?)?,
+            ),
+            ClientMessage::CheckPlain => reply(
+                ClientMessage::PlainChecked,
+                &self.check_plain(&decode(message, "CHECK_PLAIN")?)?,
+            ),
+            ClientMessage::CheckRead => reply(
+                ClientMessage::ReadChecked,
+                &self.check_read(&decode(message, "CHECK_READ")?)?,
+            ),
+            ClientMessage::CheckSettings => reply(
+                ClientMessage::SettingsChecked,
+                &self.check_settings(&decode(message, "CHECK_SETTINGS")?)?,
+            ),
+            ClientMessage::EndSession => reply(
+                ClientMessage::SessionEnded,
+                &self.end_session(&decode(message, "END_SESSION")?)?,
+            ),
+            _ => Err(ClientError::UnknownMessage(message.kind)),
+        }
+    }
+
+    fn hello(&self, hello: &Hello) -> Result<Welcome, ClientError> {
+        if hello.protocol != PROTOCOL {
+            return Err(ClientError::Version(hello.protocol));
+        }
+        let policy = self.policy_now()?;
+        if hello.cluster_deploy_mode && !policy.trusts_cluster_deploy_mode() {
+            return Err(ClientError::ClusterDeployMode);
+        }
+        if hello.host_engines && !policy.accepts_host_results() {
+            return Err(ClientError::Evidence(EvidenceError::HostNotAccepted));
+        }
+        let mut inner = self.inner.lock();
+        if inner.application.is_none() {
+            inner.application = Some(hello.application.clone());
+            inner.hosts = hello.host_engines;
+        }
+        inner.cluster |= hello.cluster_deploy_mode;
+        if inner.application.as_ref() != Some(&hello.application) || inner.hosts != hello.host_engines {
+            return Err(ClientError::OtherApplication);
+        }
+        Ok(Welcome {
+            owner_key: self.vault.keyring().owner_public().as_bytes().to_vec().into(),
+            engine_version: coffer_protocol::evidence::VERSION.to_owned(),
+            evidence_kinds: policy.accepted_evidence().iter().map(ToString::to_string).collect(),
+            renew_evidence_after_seconds: policy.attestation().renew_evidence_after_seconds.get(),
+        })
+    }
+
+    fn new_session(&self, query: &str) -> Result<coffer_protocol::wire::Session, ClientError> {
+        let id = self.inner.lock().number_session()?;
+        let made = self
+            .query(id, query)
+            .and_then(|query| Session::draw(id, query, self.lease));
+        let mut inner = self.inner.lock();
+        match made {
+            Ok(session) => inner.sessions.insert(id, Arc::new(Mutex::new(session))),
+            Err(error) => {
+                inner.live.remove(&id.number());
+                return Err(error);
+            }
+        };
+        Ok(coffer_protocol::wire::Session {
+            session: id.as_bytes().to_vec().into(),
+        })
+    }
+
+    /// What descriptors say of the sessions of this client engine: the number of the next one, and which of those before it live.
+    pub(crate) fn horizon(&self) -> (u64, Vec<u64>) {
+        let inner = self.inner.lock();
+        (inner.next_session, inner.live.iter().copied().collect())
+    }
+
+    pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
+        let id = SessionId::from_slice(id).map_err(|_| ClientError::SessionUnknown)?;
+        let inner = self.inner.lock();
+        let held = inner.sessions.get(&id).map(Arc::clone);
+        held.ok_or_else(|| match inner.reasons.of(id) {
+            Some(why) => ClientError::Revoked(why),
+            None => ClientError::SessionUnknown,
+        })
+    }
+
+    fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
+        let id = SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
+        let mut inner = self.inner.lock();
+        // One that was ended from here is ended.
+        if !inner.end(id) && inner.reasons.of(id).is_none() {
+            return Err(ClientError::SessionUnknown);
+        }
+        Ok(SessionEnded {})
+    }
+
+    /// Whether engines are host engines: what goes to them is as good as in clear.
+    pub(crate) fn hosts(&self) -> bool {
+        self.inner.lock().hosts
+    }
+
+    fn seal_value(&self, request: SealValue) -> Result<ValueSealed, ClientError> {
+        if self.hosts() {
+            return Err(ClientError::ForHosts("the value of a subquery"));
+        }
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let id = request.id;
+        let plain = padded(&SealedObject {
+            kind: Some(Kind::Value(Value {
+                id,
+                literal: request.literal,
+            })),
+        });
+        let object = Object {
+            origins: session.origins_here()?,
+            digest: sha256(&plain),
+            sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,
+        };
+        session.set(id, object)?;
+        Ok(ValueSealed {})
+    }
+
+    fn open_error(&self, request: &OpenError) -> Result<ErrorOpened, ClientError> {
+        let session = self.session(&request.session)?;
+        let session = session.lock();
+        let identity = identity::error(session.id, StageId(request.stage), Partition(request.partition));
+        let plain = open_message(&session.key, &identity, &request.sealed_error).map_err(ClientError::Opening)?;
+        let detail = ErrorDetail::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("error"))?;
+        Ok(ErrorOpened { detail: Some(detail) })
+    }
+
+    fn open_metrics(&self, request: &OpenMetrics) -> Result<MetricsOpened, ClientError> {
+        let session = self.session(&request.session)?;
+        let session = session.lock();
+        let mut sums: Vec<NodeMetrics> = Vec::new();
+        for task in &request.tasks {
+            let identity = identity::metrics(session.id, StageId(request.stage), Partition(task.partition));
+            let plain = open_message(&session.key, &identity, &task.sealed).map_err(ClientError::Opening)?;
+            let metrics = TaskMetrics::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("metrics"))?;
+            for node in metrics.nodes {
+                match sums.iter_mut().find(|sum| sum.node == node.node) {
+                    Some(sum) => {
+                        sum.rows = sum.rows.saturating_add(node.rows);
+                        sum.nanos = sum.nanos.saturating_add(node.nanos);
+                        sum.spilled_bytes = sum.spilled_bytes.saturating_add(node.spilled_bytes);
+                    }
+                    None => sums.push(node),
+                }
+            }
+        }
+        Ok(MetricsOpened { nodes: sums })
+    }
+}
+
+/// For EXPLAIN: the text holds the query's literals and goes to the driver alone, which has them anyway.
+fn describe(request: &DescribeFragment) -> Result<FragmentDescribed, ClientError> {
+    let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+    Ok(FragmentDescribed {
+        text: coffer_plan::readable(&fragment),
+    })
+}
+
+fn decode<M: prost::Message + Default>(message: &Message, name: &'static str) -> Result<M, ClientError> {
+    message.decode(name).map_err(|_| ClientError::Malformed(name))
+}
+
+fn reply<M: prost::Message>(kind: ClientMessage, message: &M) -> Result<Reply, ClientError> {
+    let mut out = Vec::new();
+    put_message(&mut out, kind_byte(kind), message).map_err(|_| ClientError::AnswerTooLong)?;
+    Ok(Reply::Message(out))
+}
+
+/// A message type as it lies on the wire.
+pub(crate) fn kind_byte(kind: ClientMessage) -> u8 {
+    // All types are far below 256; 0 is refused by every receiver.
+    u8::try_from(i32::from(kind)).unwrap_or(0)
+}

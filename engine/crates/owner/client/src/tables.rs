@@ -1,0 +1,527 @@
+//! Tables, as Spark's planner sees them. Every open pins one version under a handle.
+
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use coffer_catalog::{
+    ChunkPins, Error as TableError, Lease, Manifest, PlainFile, PlainTable, Register, Target, Use, VerifiedManifest,
+    is_absent, is_unknown, open_table,
+};
+use coffer_custody::{Policy, location::local};
+use coffer_format::Error as FormatError;
+use coffer_format::{AdoptedKey, Column, Digest, FilePin, RowGroupPin, SparkType};
+use coffer_protocol::{
+    plan::{DataType, Field, Schema, TypeId},
+    wire::{
+        FileSlice, OpenTable, StoredColumn, TableInfo,
+        file_slice::{AdoptedFile, ClearColumn, DataKey},
+        table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
+    },
+};
+use coffer_sealing::{KekSet, TableId};
+
+use crate::{ClientError, Service};
+
+/// What stands behind a handle.
+pub(crate) enum Opened {
+    Sealed(Box<VerifiedManifest>),
+    /// Unverified inputs that the policy lists.
+    Plain(PlainTable),
+}
+
+impl Opened {
+    /// The type of one of the files' columns: of a table with stored columns, of a stored one.
+    pub(crate) fn column(&self, name: &str) -> Option<SparkType> {
+        match self {
+            Self::Sealed(table) if !table.manifest().stored.is_empty() => {
+                table.manifest().stored_column(name).map(|stored| stored.kind)
+            }
+            Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind),
+            Self::Plain(table) => table
+                .columns
+                .iter()
+                .find(|column| column.0 == name)
+                .map(|column| column.1),
+        }
+    }
+
+    /// The column whose values one of the files' columns holds; none of those that say where a row is, and of plain files.
+    pub(crate) fn column_of(&self, name: &str) -> Option<&str> {
+        let Self::Sealed(table) = self else {
+            return None;
+        };
+        let manifest = table.manifest();
+        let column = match manifest.stored.is_empty() {
+            true => manifest.column(name),
+            false => {
+                let id = manifest.stored_column(name)?.column;
+                manifest.columns.iter().find(|column| column.id == id)
+            }
+        };
+        column.map(|column| column.name.as_str())
+    }
+
+    /// The KEKs that reading these of the files' columns takes.
+    pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
+        match self {
+            Self::Sealed(table) => Ok(table.stored_keks(columns)?),
+            Self::Plain(_) => Ok(KekSet::new()),
+        }
+    }
+
+    /// Whether the host may have chosen what is in it.
+    pub(crate) fn is_unverified(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// How many files there are.
+    pub(crate) fn files(&self) -> u32 {
+        let files = match self {
+            Self::Sealed(table) => table.manifest().files.len(),
+            Self::Plain(table) => table.files.len(),
+        };
+        u32::try_from(files).unwrap_or(u32::MAX)
+    }
+
+    /// How many row groups a file has.
+    pub(crate) fn row_groups(&self, file: u32) -> Option<usize> {
+        let file = usize::try_from(file).ok()?;
+        match self {
+            Self::Sealed(table) => table.manifest().files.get(file).map(|file| file.row_groups.len()),
+            Self::Plain(table) => table.files.get(file).map(|file| file.row_groups.len()),
+        }
+    }
+
+    /// Row groups of a file, as engines are told of them to read these columns; none if there is no such file, or its path is no
+    /// text, or a column of an unverified input is not pinned.
+    pub(crate) fn slice(
+        &self,
+        file: u32,
+        groups: Range<u32>,
+        columns: &[String],
+        chunks: &ChunkPins,
+    ) -> Option<FileSlice> {
+        let file = usize::try_from(file).ok()?;
+        let (first_row_group, end_row_group) = (groups.start, groups.end);
+        match self {
+            Self::Sealed(table) => {
+                let file = table.manifest().files.get(file)?;
+                Some(FileSlice {
+                    path: table.file_path(file).to_str()?.to_owned(),
+                    size: file.size,
+                    rows: file.rows,
+                    aad_prefix: file.aad_prefix.clone().into(),
+                    footer_length: file.footer_length,
+                    footer_sha256: file.footer_sha256.as_bytes().to_vec().into(),
+                    first_row_group,
+                    end_row_group,
+                    table: table.manifest().table.as_bytes().to_vec().into(),
+                    plain: false,
+                    clear: !table.manifest().stored.is_empty(),
+                    clear_columns: clear_columns(table.manifest(), file, &groups, columns)?,
+                    adopted: adopted(table.manifest(), file, columns),
+                })
+            }
+            Self::Plain(table) => {
+                let file = table.files.get(file)?;
+                Some(FileSlice {
+                    path: file.path.to_str()?.to_owned(),
+                    size: file.pin.size,
+                    rows: file.pin.rows,
+                    footer_length: file.pin.footer_length,
+                    footer_sha256: file.pin.footer_sha256.as_bytes().to_vec().into(),
+                    first_row_group,
+                    end_row_group,
+                    plain: true,
+                    clear_columns: plain_columns(table, file, &groups, columns, chunks)?,
+                    ..FileSlice::default()
+                })
+            }
+        }
+    }
+
+    /// Whether this is the same version of the same table, in the same place.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Sealed(a), Self::Sealed(b)) => a.hash() == b.hash() && a.folder() == b.folder(),
+            (Self::Plain(a), Self::Plain(b)) => a.digest() == b.digest(),
+            _ => false,
+        }
+    }
+}
+
+/// Of a file that was adopted: the keys that reading these columns takes.
+fn adopted(manifest: &Manifest, file: &FilePin, columns: &[String]) -> Option<AdoptedFile> {
+    let adopted = file.adopted.as_ref()?;
+    let read = manifest.columns.iter().filter(|column| columns.contains(&column.name));
+    let ids: Vec<u32> = read.map(|column| column.id).collect();
+    let key = |key: &AdoptedKey| DataKey {
+        column: key.column,
+        metadata_sha256: key.metadata.as_bytes().to_vec().into(),
+        wrapped: key.wrapped.clone(),
+    };
+    Some(AdoptedFile {
+        clear_footer: adopted.clear_footer,
+        keys: adopted.of_columns(&ids).map(key).collect(),
+    })
+}
+
+/// Of the columns those that lie unencrypted, with the digests of their chunks.
+fn clear_columns(
+    manifest: &Manifest,
+    file: &FilePin,
+    groups: &Range<u32>,
+    columns: &[String],
+) -> Option<Vec<ClearColumn>> {
+    let groups = usize::try_from(groups.start).ok()?..usize::try_from(groups.end).ok()?;
+    let chunks = match manifest.stored.is_empty() {
+        true => return Some(Vec::new()),
+        false => file.chunks.get(groups)?,
+    };
+    let clear = manifest.stored.iter().filter(|stored| stored.form.is_clear());
+    clear
+        .enumerate()
+        .filter(|(_, stored)| columns.contains(&stored.name()))
+        .map(|(at, stored)| {
+            let digest = |group: &Vec<Digest>| Some(group.get(at)?.as_bytes().to_vec().into());
+            Some(ClearColumn {
+                name: stored.name(),
+                chunks: chunks.iter().map(digest).collect::<Option<_>>()?,
+            })
+        })
+        .collect()
+}
+
+/// The columns, with the digests of their chunks as the query first read them.
+fn plain_columns(
+    table: &PlainTable,
+    file: &PlainFile,
+    groups: &Range<u32>,
+    columns: &[String],
+    pins: &ChunkPins,
+) -> Option<Vec<ClearColumn>> {
+    let groups = usize::try_from(groups.start).ok()?..usize::try_from(groups.end).ok()?;
+    let pinned = |name: &String| {
+        let chunks = pins.of(table, file, groups.clone(), name)?;
+        Some(ClearColumn {
+            name: name.clone(),
+            chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec().into()).collect(),
+        })
+    };
+    columns.iter().map(pinned).collect()
+}
+
+impl Service {
+    pub(crate) fn open_table(&self, request: &OpenTable) -> Result<TableInfo, ClientError> {
+        // The tables' part of the policy may grow while an application runs.
+        let policy = self.policy_now()?;
+        if !request.plain_files.is_empty() {
+            return self.open_plain(&policy, &request.plain_files);
+        }
+        let target = match request.path.is_empty() {
+            false => Target::Path(local(&request.path)?.into()),
+            true => Target::Name(request.name.clone()),
+        };
+        if let (true, Target::Path(folder)) = (request.if_there, &target)
+            && self.is_absent(&policy, folder)?
+        {
+            return Ok(TableInfo::default());
+        }
+        let table = open_table(&self.home, &self.vault, &policy, &target);
+        let table = table.map_err(|error| self.of_stranger(error, &target))?;
+        self.asked_for(request, &table)?;
+        self.lease(table.manifest().table)?;
+        let mut info = describe(&table)?;
+        let table = Opened::Sealed(Box::new(table));
+        info.denied = self.denied(&table)?;
+        info.handle = self.keep(table);
+        Ok(info)
+    }
+
+    /// Whether there is no table at a folder. This process may look where the account that asks may not, so a user is told of this
+    /// home's own tables only.
+    pub(crate) fn is_absent(&self, policy: &Policy, folder: &Path) -> Result<bool, ClientError> {
+        match &self.user {
+            None => Ok(is_absent(&self.home, self.vault.keyring(), policy, folder)?),
+            Some(_) => Ok(is_unknown(&self.home, self.vault.keyring(), policy, folder)?),
+        }
+    }
+
+    /// Why a table does not open. What lies at a path that is none of this home's tables, and whether anything does, a user is not told.
+    fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
+        let of_path = matches!(
+            error,
+            TableError::Format(FormatError::Io { .. })
+                | TableError::NotATable(_)
+                | TableError::ForeignTable { .. }
+                | TableError::PathNotRecorded { .. }
+        );
+        if self.user.is_none() || !of_path {
+            return error.into();
+        }
+        tracing::info!(%error, "a user's table was not opened");
+        match target {
+            Target::Path(path) => TableError::NotATable(path.clone()).into(),
+            Target::Name(name) | Target::Typed(name) => TableError::UnknownTable(name.clone()).into(),
+        }
+    }
+
+    /// Where the asker says which table it must be at a path, that it is.
+    fn asked_for(&self, request: &OpenTable, table: &VerifiedManifest) -> Result<(), ClientError> {
+        let id = table.manifest().table;
+        if !request.table_id.is_empty() && request.table_id != id.to_string() {
+            return Err(ClientError::OtherTable {
+                path: request.path.clone(),
+                want: request.table_id.clone(),
+                got: id.to_string(),
+            });
+        }
+        if request.path.is_empty() || request.name.is_empty() {
+            return Ok(());
+        }
+        self.called(&request.name, &request.path, id)
+    }
+
+    /// A catalog's name for a path may be any but another table's. Catalogs do not tell upper from lower case.
+    pub(crate) fn called(&self, name: &str, path: &str, id: TableId) -> Result<(), ClientError> {
+        let tables = Register::of(&self.home, self.vault.keyring()).tables()?;
+        let mut others = tables
+            .iter()
+            .filter(|other| other.name.to_lowercase() == name.to_lowercase());
+        match others.find(|other| other.id != id) {
+            Some(other) => Err(ClientError::OtherTable {
+                path: path.to_owned(),
+                want: format!("`{}`", other.name),
+                got: id.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn lease(&self, table: TableId) -> Result<(), ClientError> {
+        if !self.inner.lock().leases.contains_key(&table) {
+            // Waits only for a cleaning that is under way.
+            let lease = Lease::shared(&self.home, table, Use::Reading)?;
+            self.inner.lock().leases.insert(table, lease);
+        }
+        Ok(())
+    }
+
+    /// Each file must lie where the policy says, by its canonical path: a link out of a listed folder leads nowhere.
+    fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
+        let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
+        for file in files {
+            let file = local(file)?;
+            let path = match (std::fs::canonicalize(file), &self.user) {
+                (Ok(path), _) => path,
+                (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
+                (Err(source), None) => {
+                    return Err(FormatError::Io {
+                        doing: "read",
+                        path: file.into(),
+                        source,
+                    }
+                    .into());
+                }
+            };
+            let listed = policy.unverified_inputs().iter().any(|allowed| {
+                let allowed = std::fs::canonicalize(allowed).unwrap_or_else(|_| allowed.clone());
+                path.starts_with(allowed)
+            });
+            if !listed {
+                // As it was given: where its links lead is no user's business.
+                return Err(ClientError::Unlisted(file.into()));
+            }
+            paths.push(path);
+        }
+        let table = PlainTable::open(&paths)?;
+        let mut info = describe_plain(&table);
+        info.handle = self.keep(Opened::Plain(table));
+        Ok(info)
+    }
+
+    pub(crate) fn table(&self, handle: u32) -> Result<Arc<Opened>, ClientError> {
+        usize::try_from(handle)
+            .ok()
+            .and_then(|handle| handle.checked_sub(1))
+            .and_then(|place| self.inner.lock().tables.get(place).map(Arc::clone))
+            .ok_or(ClientError::HandleUnknown(handle))
+    }
+
+    fn keep(&self, table: Opened) -> u32 {
+        let mut inner = self.inner.lock();
+        let held = inner.tables.iter().position(|held| held.is(&table));
+        let place = held.unwrap_or_else(|| {
+            inner.tables.push(Arc::new(table));
+            inner.tables.len() - 1
+        });
+        u32::try_from(place + 1).unwrap_or(u32::MAX)
+    }
+}
+
+fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
+    let manifest = table.manifest();
+    let columns = manifest
+        .columns
+        .iter()
+        .zip(manifest.column_bytes())
+        .map(|(column, bytes)| {
+            Ok(ColumnInfo {
+                protection: column.protection.clone(),
+                kek_id: table
+                    .kek_id(&column.name)?
+                    .map_or_else(String::new, |id| id.to_string()),
+                bytes,
+            })
+        })
+        .collect::<Result<_, ClientError>>()?;
+    let files = manifest.files.iter().map(|file| file_info(&file.row_groups)).collect();
+    Ok(TableInfo {
+        handle: 0,
+        table_id: manifest.table.to_string(),
+        version: manifest.version,
+        schema: Some(Schema {
+            fields: manifest.columns.iter().map(field).collect(),
+        }),
+        columns,
+        rows: manifest.rows(),
+        bytes: manifest.bytes(),
+        files,
+        name: table.name().to_owned(),
+        path: table.folder().display().to_string(),
+        partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
+        unverified: false,
+        stored: stored(manifest)?,
+        denied: Vec::new(),
+    })
+}
+
+fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
+    let bytes = manifest.file_column_bytes();
+    let describe = |(stored, bytes): (&coffer_format::StoredColumn, u64)| {
+        let column = manifest.columns.iter().position(|column| column.id == stored.column);
+        Ok(StoredColumn {
+            name: stored.name(),
+            column: u32::try_from(column.unwrap_or_default()).map_err(|_| ClientError::AnswerTooLong)?,
+            protection: stored.form.name().to_owned(),
+            r#type: Some(data_type(stored.kind)),
+            nullable: stored.nullable,
+            bytes,
+            link: stored.group(manifest.table),
+            prefix: stored.prefix.is_some(),
+        })
+    };
+    manifest.stored.iter().zip(bytes).map(describe).collect()
+}
+
+fn describe_plain(table: &PlainTable) -> TableInfo {
+    let column = |bytes: &u64| ColumnInfo {
+        protection: "plain".to_owned(),
+        kek_id: String::new(),
+        bytes: *bytes,
+    };
+    let fields = table.columns.iter().map(|(name, kind, nullable)| Field {
+        name: name.clone(),
+        r#type: Some(data_type(*kind)),
+        nullable: *nullable,
+        ..Field::default()
+    });
+    TableInfo {
+        table_id: format!("{:?}", table.digest()),
+        schema: Some(Schema {
+            fields: fields.collect(),
+        }),
+        columns: table.column_bytes.iter().map(column).collect(),
+        rows: table.rows(),
+        bytes: table.column_bytes.iter().sum(),
+        files: table.files.iter().map(|file| file_info(&file.row_groups)).collect(),
+        unverified: true,
+        ..TableInfo::default()
+    }
+}
+
+fn file_info(groups: &[RowGroupPin]) -> FileInfo {
+    let group = |group: &RowGroupPin| RowGroup {
+        rows: group.rows,
+        bytes: group.bytes,
+    };
+    FileInfo {
+        row_groups: groups.iter().map(group).collect(),
+    }
+}
+
+pub(crate) fn field(column: &Column) -> Field {
+    Field {
+        name: column.name.clone(),
+        r#type: Some(data_type(column.kind)),
+        nullable: column.nullable,
+        declared: declared(column.kind),
+    }
+}
+
+/// CHAR(n) or VARCHAR(n), whose values are strings; else nothing.
+pub(crate) fn declared(kind: SparkType) -> String {
+    match kind == kind.of_values() {
+        true => String::new(),
+        false => kind.to_string(),
+    }
+}
+
+/// A column's type as it was declared; none for one that no column has.
+pub(crate) fn declared_type(found: &DataType, declared: &str) -> Option<SparkType> {
+    let values = spark_type(found)?;
+    if declared.is_empty() {
+        return Some(values);
+    }
+    let kind = declared.parse::<SparkType>().ok()?;
+    (kind.is_text() && kind.of_values() == values).then_some(kind)
+}
+
+/// The type of a column's values in the contract's terms.
+pub(crate) fn data_type(kind: SparkType) -> DataType {
+    let (id, precision, scale) = match kind {
+        SparkType::Boolean => (TypeId::Boolean, 0, 0),
+        SparkType::Byte => (TypeId::Byte, 0, 0),
+        SparkType::Short => (TypeId::Short, 0, 0),
+        SparkType::Int => (TypeId::Int, 0, 0),
+        SparkType::Long => (TypeId::Long, 0, 0),
+        SparkType::Float => (TypeId::Float, 0, 0),
+        SparkType::Double => (TypeId::Double, 0, 0),
+        SparkType::Decimal { precision, scale } => (TypeId::Decimal, precision, scale),
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => (TypeId::String, 0, 0),
+        SparkType::Binary => (TypeId::Binary, 0, 0),
+        SparkType::Date => (TypeId::Date, 0, 0),
+        SparkType::Timestamp => (TypeId::Timestamp, 0, 0),
+        SparkType::TimestampNtz => (TypeId::TimestampNtz, 0, 0),
+    };
+    DataType {
+        id: id.into(),
+        precision: precision.into(),
+        scale: scale.into(),
+    }
+}
+
+/// The other way round; none for a type that no column has.
+pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
+    let (precision, scale) = (u8::try_from(found.precision).ok()?, u8::try_from(found.scale).ok()?);
+    let kind = match found.id() {
+        TypeId::Boolean => SparkType::Boolean,
+        TypeId::Byte => SparkType::Byte,
+        TypeId::Short => SparkType::Short,
+        TypeId::Int => SparkType::Int,
+        TypeId::Long => SparkType::Long,
+        TypeId::Float => SparkType::Float,
+        TypeId::Double => SparkType::Double,
+        TypeId::Decimal => SparkType::Decimal { precision, scale },
+        TypeId::String => SparkType::String,
+        TypeId::Binary => SparkType::Binary,
+        TypeId::Date => SparkType::Date,
+        TypeId::Timestamp => SparkType::Timestamp,
+        TypeId::TimestampNtz => SparkType::TimestampNtz,
+        TypeId::Null | TypeId::TypeUnspecified => return None,
+    };
+    (data_type(kind) == *found).then_some(kind)
+}

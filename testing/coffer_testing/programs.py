@@ -8,15 +8,13 @@ from pathlib import Path
 from coffer import CofferNotFound
 from coffer._find import target_dir
 
-LEAKSCAN = ("coffer-leakscan",)
-# The first is its name once its crate has moved beside the harness, the second until then.
+LEAKSCAN = "coffer-leakscan"
 PROXY = "coffer-proxy"
 
 
-def find(names: tuple[str, ...]) -> Path:
-    """The first program of these names that is there; in `COFFER_BIN` where that is set."""
-    folder = Path(os.environ.get("COFFER_BIN") or target_dir() / "release")
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise CofferNotFound(f"{names[0]} was not found in {folder}\nhint: run `make build`")
+def find(name: str) -> Path:
+    """The program of this name; in `COFFER_BIN` where that is set."""
+    program = Path(os.environ.get("COFFER_BIN") or target_dir() / "release") / name
+    if not program.is_file():
+        raise CofferNotFound(f"{name} was not found in {program.parent}\nhint: run `make build`")
+    return program

@@ -344,4 +344,5 @@ def test_csv_is_stored_as_spark_would_store_it(tmp_path: Path) -> None:
             "bad",
             check=False,
         )
-        assert failed.returncode != 0 and "EXCEED_LIMIT_LENGTH" in failed.stderr and "abcde" not in failed.stderr
+        assert failed.returncode != 0
+        assert "EXCEED_LIMIT_LENGTH" in failed.stderr and "abcde" not in failed.stderr

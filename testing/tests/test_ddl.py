@@ -330,10 +330,10 @@ def test_an_entry_that_leads_to_another_table_drops_and_renames_none(s: Session)
     s.sql("CREATE TABLE u USING coffer AS SELECT 7 AS a")
     point = """
 catalog = spark._jsparkSession.sessionState().catalog()
-database = spark._jvm.scala.Option.apply("d")
-entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, database))
+option = spark._jvm.scala.Option
+entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, option.apply("d")))
 is_at = entry.storage()
-place = spark._jvm.scala.Option.apply(spark._jvm.java.net.URI(uri))
+place = option.apply(spark._jvm.java.net.URI(uri))
 catalog.alterTable(entry.withNewStorage(
     place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(), is_at.properties()))
 spark.catalog.refreshTable(table)

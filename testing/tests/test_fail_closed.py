@@ -345,7 +345,12 @@ def test_policy_with_an_unknown_key(own: tuple[Owner, dict[str, Path]], tmp_path
     owner, tables = own
     policy = owner.home / "policy.toml"
     policy.write_text("suprise = true\n" + policy.read_text())
-    refused(lambda: start(owner, tables, tmp_path), "COFFER_ENGINE_START", "docs/reference/policy.md", "suprise")
+    # Nobody signed it, and nobody can: signing reads it first.
+    hint = "if that is what you want, run coffer policy sign"
+    refused(lambda: start(owner, tables, tmp_path), "COFFER_ENGINE_START", hint, "suprise")
+    signing = owner.coffer("policy", "sign", "--yes", check=False)
+    assert signing.returncode == 4
+    assert "suprise" in signing.stderr and "docs/reference/policy.md" in signing.stderr
 
 
 def test_simulated_evidence_is_refused_unless_named(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ that is done by the client engine, a process of its own beside the Spark driver.
 """
 
 from coffer._find import CofferNotFound, find_binary, find_jar
+from coffer.pickles import PickleRefused
 from coffer.results import NotSealed, to_arrow, to_pandas, verified
 from coffer.session import configuration, session
 
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CofferNotFound",
     "NotSealed",
+    "PickleRefused",
     "configuration",
     "find_binary",
     "find_jar",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer import results
+from coffer import pickles, results
 from coffer._find import find_binary, find_jar
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def session(
     With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor passphrase here.
     Further settings go in by name: `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
+    With a cluster's master, Python pickles from executors are opened by a list of names (see `coffer.pickles`), to which
+    `spark.coffer.driver.allowPickles` adds.
+
     Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded when a context starts;
     and for a cluster's master when Spark's JVM runs already and was started without Coffer's deserialisation filter.
     """
@@ -82,6 +85,7 @@ def session(
         )
     settings = {**configuration(home, passphrase_file), **conf}
     settings[_JAVA_OPTIONS] = _java_options(settings[_JAVA_OPTIONS])
+    pickles.additions(settings.get(pickles.ALLOW, ""))
     _check_jvm(master)
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
@@ -89,6 +93,7 @@ def session(
     with _passphrase(settings):
         spark = builder.getOrCreate()
     results.install()
+    pickles.install(spark)
     return spark
 
 

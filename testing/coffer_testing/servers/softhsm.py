@@ -49,9 +49,13 @@ class SoftHsm:
         subprocess.run(["softhsm2-util", *arguments], check=True, capture_output=True, env=environment)
 
 
+class NotInstalledError(RuntimeError):
+    """This machine has no SoftHSM."""
+
+
 def _installed() -> Path:
     """The module."""
     module = next((Path(path) for path in MODULES if Path(path).exists()), None)
     if module is None or shutil.which("softhsm2-util") is None:
-        raise RuntimeError("SoftHSM is not installed\nhint: scripts/check-tools --test --install")
+        raise NotInstalledError("SoftHSM is not installed\nhint: scripts/check-tools --test --install")
     return module

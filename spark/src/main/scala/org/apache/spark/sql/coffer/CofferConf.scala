@@ -26,6 +26,9 @@ object CofferConf {
   /** The names that the user adds to the deserialisation allow-list. */
   def allowedClasses(conf: SparkConf): Set[String] =
     conf.get(ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSet
+
+  /** What the user adds to the names in pickles that the driver's Python opens: exact names. Read by the Python package. */
+  val ALLOW_PICKLES = "spark.coffer.driver.allowPickles"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
   /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */

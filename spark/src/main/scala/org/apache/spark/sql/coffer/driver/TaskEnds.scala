@@ -13,9 +13,13 @@ import org.apache.spark.sql.coffer.CofferException
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * How the ends of a cluster's tasks are read: as everywhere, but for updates of a Python accumulator. Such an update is a pickle,
- * which the driver's Python would open: code again. The accumulator's class is on no list; where the user adds it, so that functions
- * in Python can run on executors over plain data, empty updates pass, and no others.
+ * How the ends of a cluster's tasks are read: as everywhere, but for updates of a Python accumulator. Such an update is a
+ * list of pickles, which the driver's Python would open, and PySpark registers one such accumulator in every context. Each
+ * task of a function in Python sends it, mostly empty: empty updates pass, and no others.
+ *
+ * Here is the only place to look. Spark merges updates into its accumulators in `DAGScheduler.updateAccumulators` alone, of
+ * what comes by these three ends of tasks; what heartbeats bring is copied for the UI. An accumulator of Python's takes no
+ * update of another class, and the list in an update is of a listed class, which none of the driver's code adds to.
  */
 private[coffer] object TaskEnds {
 

@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.driver
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, ObjectInputStream, ObjectOutputStream}
 import java.lang.reflect.{InvocationHandler, Proxy}
+import java.nio.ByteBuffer
 
 import scala.util.Try
 
@@ -9,14 +10,17 @@ import gadget.Gadget
 import io.netty.util.concurrent.FastThreadLocalThread
 import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
+import sun.reflect.ReflectionFactory
 
-import org.apache.spark.{ExceptionFailure, SparkConf}
+import org.apache.spark.{ExceptionFailure, SparkConf, TaskKilled}
 import org.apache.spark.api.python.PythonAccumulatorV2
+import org.apache.spark.scheduler.DirectTaskResult
 import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.sql.coffer.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.executor.SentFailures
 import org.apache.spark.sql.coffer.recorded.{Held, UnlistedException}
 import org.apache.spark.sql.coffer.task.{CofferTaskException, MapCommit}
+import org.apache.spark.util.{AccumulatorV2, ByteBufferInputStream, LongAccumulator}
 
 class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   private val local = new SparkConf(false).setMaster("local[1]")
@@ -179,8 +183,40 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(Try(read(new ExceptionFailure(new UnlistedException("inner", new Held(1)), Nil))).isFailure)
   }
 
-  test("Python's accumulator, whose updates are pickles, is not listed") {
-    assert(!ListedClasses.contains(classOf[PythonAccumulatorV2].getName))
+  test("an update of Python's accumulator, which is a list of pickles, is read only where it is empty") {
+    val guarded = new TaskEnds.GuardedInstance(serializer)
+    def ends(update: PythonAccumulatorV2): Seq[AnyRef] = Seq(
+      new DirectTaskResult[Any](ByteBuffer.allocate(1), Seq(new LongAccumulator, update).map(travelled), Array.empty[Long]),
+      new ExceptionFailure(new IllegalStateException("failed"), Nil).withAccums(Seq(travelled(update))),
+      TaskKilled("killed", Nil, Seq(travelled(update))))
+    def readings(end: AnyRef): Seq[() => AnyRef] = Seq(
+      () => guarded.deserialize[AnyRef](serializer.serialize(end)),
+      () => guarded.deserialize[AnyRef](serializer.serialize(end), getClass.getClassLoader),
+      () => guarded.deserializeStream(new ByteBufferInputStream(serializer.serialize(end))).readObject[AnyRef]())
+    for (end <- ends(pythonUpdate()); reading <- readings(end)) assert(reading().getClass == end.getClass)
+    for (end <- ends(pythonUpdate("a pickle")); reading <- readings(end)) {
+      val rejected = intercept[InvalidClassException](reading())
+      assert(rejected.getMessage.contains("filter status: REJECTED"))
+    }
+    // The list alone lets it pass.
+    assert(read(travelled(pythonUpdate())).isInstanceOf[PythonAccumulatorV2])
+  }
+
+  /** Made as reading makes it: its constructor wants a context. */
+  private def pythonUpdate(pickles: String*): PythonAccumulatorV2 = {
+    val constructor = ReflectionFactory.getReflectionFactory
+      .newConstructorForSerialization(classOf[PythonAccumulatorV2], classOf[Object].getConstructor())
+    val made = constructor.newInstance().asInstanceOf[PythonAccumulatorV2]
+    pickles.foreach(text => made.add(text.getBytes))
+    made
+  }
+
+  /** As an executor sends it. */
+  private def travelled(update: AccumulatorV2[_, _]): AccumulatorV2[_, _] = {
+    val field = classOf[AccumulatorV2[_, _]].getDeclaredField("atDriverSide")
+    field.setAccessible(true)
+    field.set(update, false)
+    update
   }
 }
 

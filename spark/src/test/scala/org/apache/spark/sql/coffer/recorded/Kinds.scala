@@ -7,7 +7,7 @@ import scala.concurrent.Await
 import scala.concurrent.duration._
 import scala.util.Try
 
-import org.apache.spark.{BarrierTaskContext, SparkContext, SparkEnv, SparkException, TaskContext}
+import org.apache.spark.{BarrierTaskContext, QueryContext, SparkArithmeticException, SparkContext, SparkEnv, SparkException, TaskContext}
 import org.apache.spark.executor.CommitDeniedException
 import org.apache.spark.memory.SparkOutOfMemoryError
 import org.apache.spark.scheduler.{ExecutorDecommissionInfo, SparkListener, SparkListenerExecutorRemoved, SparkListenerTaskEnd}
@@ -77,6 +77,9 @@ object Kinds {
     fails("memory", "UNABLE_TO_ACQUIRE_MEMORY")(new SparkOutOfMemoryError(
         "UNABLE_TO_ACQUIRE_MEMORY",
         java.util.Map.of("requestedBytes", "1", "receivedBytes", "0")))
+    // Of a query it carries the query's text, of a class that is not listed, and stays behind.
+    fails("arithmetic", "DIVIDE_BY_ZERO")(
+      new SparkArithmeticException("DIVIDE_BY_ZERO", Map("config" -> "none"), Array.empty[QueryContext], ""))
     fails("suppressed", "with another") {
       val e = new java.io.IOException("with another")
       e.addSuppressed(new IllegalArgumentException("beside"))

@@ -336,7 +336,7 @@ is_at = entry.storage()
 place = option.apply(spark._jvm.java.net.URI(uri))
 catalog.alterTable(entry.withNewStorage(
     place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(), is_at.properties()))
-spark.catalog.refreshTable(table)
+catalog.invalidateCachedTable(entry.identifier())
 """
     own, others = s.warehouse / "t", s.warehouse / "u"
     statements = (

@@ -1,5 +1,5 @@
-"""The same lies below Spark: engine/crates/owner/client/tests/attack, where the real client engine and real engines run in one
-process with a small executor between them, hundreds of times as fast."""
+"""The same lies below Spark: engine/crates/owner/client/tests/attack, where the real client engine and
+real engines run in one process with a small executor between them, hundreds of times as fast."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 //! `coffer-leakscan`: looks for byte patterns in files, at the speed of reading them.
 //!
-//! A test tool, no part of Coffer: the leak harness (`security/`) plants values, runs queries, and has this program search
+//! A test tool, no part of Coffer: the leak harness (`testing/`) plants values, runs queries, and has this program search
 //! heap dumps, core files, disks, logs and captured traffic, several gigabytes in all. Nothing here knows what a pattern means.
 //!
 //! In: on stdin, one JSON list of patterns as hexadecimal text. Arguments: files and folders; what is not a plain file is

@@ -31,6 +31,7 @@ def lacking() -> list[str]:
     return places
 
 
+@pytest.mark.timeout(2400)
 def test_nothing_in_clear(tmp_path: Path) -> None:
     report = tmp_path / "leaks.json"
     missing = lacking()

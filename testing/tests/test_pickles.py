@@ -84,7 +84,7 @@ NUMPY = [
 
 
 @pytest.mark.parametrize("protocol", [3, 4, 5])
-@pytest.mark.parametrize("value", VALUES + NUMPY, ids=repr)
+@pytest.mark.parametrize("value", VALUES + NUMPY, ids=lambda value: type(value).__name__)
 def test_values_come_as_python_opens_them(value: Any, protocol: int) -> None:
     data = cloudpickle.dumps([value, value], protocol)
     got, again = pickles.loads(data)

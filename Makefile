@@ -85,6 +85,7 @@ leaks: build
 
 lint: tools $(VENV)/.ready
 	@scripts/check-style
+	@scripts/check-docs
 	@scripts/check-dependencies
 	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
 	cargo clippy --release --all-targets --locked --manifest-path attest/Cargo.toml -- -D warnings

@@ -52,7 +52,7 @@ class StartLie:
 # Until no query's objects are left, and with them no session; how many there still are.
 _COLLECT = """
 import gc, time
-queries = getattr(getattr(spark._jvm.org.apache.spark.sql.coffer, "CofferQuery$"), "MODULE$")
+queries = getattr(getattr(spark._jvm.org.apache.spark.sql.coffer.exec, "CofferQuery$"), "MODULE$")
 for _ in range(50):
     gc.collect()
     spark._jvm.System.gc()

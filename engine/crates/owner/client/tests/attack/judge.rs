@@ -128,8 +128,8 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         // A query's first task is the engine's first word of it that the one before has ended.
         "start-of-a-query" => &["session", "commit_opening_tag", "opening_tag"],
         "false-session" => &["session", "opening_tag"],
-        "flip-bit-release" | "drop-release" | "release-under-another-number" | "replay-an-ended-session" => SESSION,
-        "release-of-another-query" => &["session", "COFFER_KEYS_MISSING"],
+        "flip-bit-release" | "release-under-another-number" | "replay-an-ended-session" => SESSION,
+        "drop-release" | "release-of-another-query" => &["session", "COFFER_KEYS_MISSING"],
         "false-protocol" => &["version"],
         "answer-another-input" | "answer-too-short" | "attest-midway" | "start-midway" | "garbage-midway" => {
             &["protocol"]

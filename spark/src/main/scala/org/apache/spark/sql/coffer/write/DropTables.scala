@@ -34,6 +34,9 @@ private[write] final class Dropped(entry: CatalogTable, catalog: SessionCatalog)
   /** Whether it may be dropped; nothing is touched. */
   def check(): Unit = tell(check = true)
 
+  /** That the catalog's name for it is not another table's, where opening it does not say so. */
+  def checkName(): Unit = if (opened.isEmpty) check()
+
   def drop(purge: Boolean): Unit = {
     // Else its files would be taken for somebody else's.
     if (entry.tableType != CatalogTableType.MANAGED) catalog.alterTable(entry.copy(tableType = CatalogTableType.MANAGED))

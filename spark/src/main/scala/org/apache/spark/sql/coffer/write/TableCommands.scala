@@ -67,6 +67,8 @@ final case class RenameSealedTableExec(from: Identifier, to: Seq[String]) extend
     if (catalog.tableExists(renamed)) throw QueryCompilationErrors.tableAlreadyExistsError(renamed.table)
     val entry = catalog.getTableMetadata(old)
     val managed = SealedFormat.managed(entry)
+    // Under a new name DROP would take it for what lies at its location.
+    if (managed) new Dropped(entry, catalog).checkName()
     if (managed) catalog.alterTable(
       entry.copy(tableType = CatalogTableType.EXTERNAL, properties = entry.properties + (SealedFormat.MANAGED -> "true")))
     def settled(name: TableIdentifier): Unit = if (managed) {

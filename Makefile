@@ -1,6 +1,6 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
-# make quick   in two minutes, when all is built: formatters, unit tests, goldens, and one sealed session
+# make quick   a short selection while you work: formatters, unit tests, goldens, and one sealed session
 # make test    every test: Rust, Scala, Python; and the formatters as checks
 # make test-full  the same with what takes longer
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting

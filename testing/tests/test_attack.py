@@ -274,6 +274,13 @@ NO_CHECKS = frozenset({"COFFER_DISK_FULL", "COFFER_STORAGE", "COFFER_MEMORY", "d
 NAMES = [*(mutation.name for mutation in registry.mutations()), *below.SCENARIOS]
 
 
+def test_scenarios_are_those_that_are_played_below_spark() -> None:
+    source = Path(__file__).parents[2] / "engine/crates/owner/client/tests/attack/scenarios.rs"
+    listed = re.search(r"const NAMES: &\[&str\] = &\[(.*?)\];", source.read_text(), re.DOTALL)
+    assert listed is not None
+    assert tuple(re.findall(r'"([\w-]+)"', listed[1])) == below.SCENARIOS
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_mutation_is_declared(name: str) -> None:
     declared = expected.declaration(name)

@@ -25,7 +25,7 @@ from coffer._pickles.refusals import ALLOW, PickleRefused, additions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ALLOW", "PickleRefused", "additions", "install", "loads"]
+__all__ = ["ALLOW", "PickleRefused", "additions", "install", "is_local", "loads"]
 
 # The names that the user adds; None: pickles are opened as Python does, as before `install` and with a local master.
 _added: frozenset[str] | None = None
@@ -37,12 +37,17 @@ def install(spark: SparkSession) -> None:
     calls it; a session that is configured by hand needs it, too."""
     global _added
     context = spark.sparkContext
-    if context.master == "local" or context.master.startswith("local["):
+    if is_local(context.master):
         _added = None
         return
     _added = frozenset()
     _replace()
     _added = additions(context.getConf().get(ALLOW) or "")
+
+
+def is_local(master: str) -> bool:
+    """Whether executors are this machine's own: `local`, `local[*]`; not `local-cluster[…]`."""
+    return master == "local" or master.startswith("local[")
 
 
 def loads(data: bytes | bytearray, encoding: str = "bytes") -> Any:

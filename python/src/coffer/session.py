@@ -123,7 +123,7 @@ def _check_jvm(master: str) -> None:
     from pyspark import SparkContext
 
     jvm = SparkContext._jvm
-    if jvm is None or SparkContext._active_spark_context is not None or master == "local" or master.startswith("local["):
+    if jvm is None or SparkContext._active_spark_context is not None or pickles.is_local(master):
         return
     if jvm.java.lang.System.getProperty("jdk.serialFilterFactory") != FILTER_OPTION.partition("=")[2]:
         raise RuntimeError(

@@ -1,4 +1,5 @@
 //! The harness of `vectors/*.json`: what is opened, where, and what comes of it. `COFFER_BLESS=1` writes the files.
+//! The tests of `coffer-custody` compile this file too, over the vectors of their own crate.
 
 use std::path::PathBuf;
 
@@ -35,7 +36,7 @@ fn path(file: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors").join(file)
 }
 
-fn stored<P: for<'a> Deserialize<'a>>(file: &str) -> Vec<Case<P>> {
+pub(crate) fn stored<P: for<'a> Deserialize<'a>>(file: &str) -> Vec<Case<P>> {
     serde_json::from_str(&std::fs::read_to_string(path(file)).unwrap()).unwrap()
 }
 

@@ -143,6 +143,7 @@ fn each_setting_is_found() {
         ("spark.driver.extraJavaOptions -Xss4m", "coffer-filter"),
         ("spark.shuffle.push.enabled true", "coffer-shuffle"),
         ("spark.coffer.driver.allowClasses a.B", "coffer-allowed-classes"),
+        ("spark.coffer.driver.allowPickles a.B", "coffer-allowed-pickles"),
         ("spark.sql.adaptive.enabled false", "adaptive-off"),
         ("spark.network.crypto.cipher AES/CTR/NoPadding", "rpc-cipher"),
         ("spark.network.crypto.cipher", "rpc-cipher"),

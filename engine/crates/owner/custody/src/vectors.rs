@@ -1,82 +1,24 @@
-//! The harness of `vectors/*.json`: what is opened, where, and what comes of it. `COFFER_BLESS=1` writes the files.
+//! The harness of `vectors/*.json`, which is that of `coffer-sealing`, and cases that are kept.
 
-use std::path::PathBuf;
+#[path = "../../../core/sealing/src/vectors.rs"]
+mod harness;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// One vector.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Case<P> {
-    pub(crate) name: String,
-    pub(crate) place: P,
-    /// Hex.
-    pub(crate) bytes: String,
-    /// `"opens"`, or the `code()` of the error.
-    pub(crate) outcome: String,
-}
+pub(crate) use harness::{Case, check, flipped};
 
-impl<P> Case<P> {
-    pub(crate) fn new(name: &str, place: P, bytes: &[u8], outcome: &str) -> Self {
-        Self {
-            name: name.into(),
-            place,
-            bytes: hex::encode(bytes),
-            outcome: outcome.into(),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> Vec<u8> {
-        hex::decode(&self.bytes).unwrap()
-    }
-}
-
-fn path(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors").join(file)
-}
-
-fn stored<P: for<'a> Deserialize<'a>>(file: &str) -> Vec<Case<P>> {
-    serde_json::from_str(&std::fs::read_to_string(path(file)).unwrap()).unwrap()
-}
-
-/// The bytes of a stored case that cannot be made twice (it holds random parts), or when blessing new ones.
+/// The bytes of a stored case that cannot be made twice (it holds random parts), or when blessing
+/// new ones.
 pub(crate) fn base<P: for<'a> Deserialize<'a>>(file: &str, name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     if std::env::var_os("COFFER_BLESS").is_some() {
         return make();
     }
-    stored::<P>(file).iter().find(|case| case.name == name).unwrap().bytes()
+    kept::<P>(file, name)
 }
 
-/// The bytes of a stored case that this version no longer makes, and must go on opening; never made anew.
+/// The bytes of a stored case that this version no longer makes, and must go on opening; never made
+/// anew.
 pub(crate) fn kept<P: for<'a> Deserialize<'a>>(file: &str, name: &str) -> Vec<u8> {
-    stored::<P>(file).iter().find(|case| case.name == name).unwrap().bytes()
-}
-
-/// Compares `made` with the file, then holds every case of the file to its word.
-pub(crate) fn check<P, T>(file: &str, made: Vec<Case<P>>, open: impl Fn(&Case<P>) -> Result<T, &'static str>)
-where
-    P: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,
-{
-    if std::env::var_os("COFFER_BLESS").is_some() {
-        std::fs::write(path(file), serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
-    }
-    let stored = stored::<P>(file);
-    assert_eq!(stored, made, "{file} is stale, or the format changed");
-    let names: std::collections::HashSet<&str> = stored.iter().map(|case| case.name.as_str()).collect();
-    assert_eq!(names.len(), stored.len(), "two vectors share a name");
-    assert!(
-        stored.iter().filter(|case| case.outcome != "opens").count() * 2 > stored.len(),
-        "most must fail"
-    );
-    for case in &stored {
-        let got = open(case).map_or_else(|code| code, |_| "opens");
-        assert_eq!(got, case.outcome, "{}", case.name);
-    }
-}
-
-/// `bytes` with the bits of `mask` flipped at `at`.
-pub(crate) fn flipped(bytes: &[u8], at: usize, mask: u8) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    bytes[at] ^= mask;
-    bytes
+    let cases = harness::stored::<P>(file);
+    cases.iter().find(|case| case.name == name).unwrap().bytes()
 }

@@ -122,6 +122,16 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
+        id: "coffer-allowed-pickles",
+        severity: Medium,
+        why: "pickles from executors may call these names in the driver's Python, beyond what Coffer lists",
+        set: "no spark.coffer.driver.allowPickles",
+        find: |p| {
+            let names = p.get("spark.coffer.driver.allowPickles")?;
+            Some(format!("executors' pickles may call {names}"))
+        },
+    },
+    Check {
         id: "simulated-evidence",
         severity: High,
         why: "nothing proves what an engine is: the administrator of the untrusted site could read all data",

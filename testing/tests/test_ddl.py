@@ -209,7 +209,7 @@ def test_a_renamed_table_is_read_written_and_dropped(s: Session) -> None:
     assert s.rows("u") == [*ROWS, ["3", "z", "3"]]
     assert "MANAGED" in str(s.sql("DESCRIBE EXTENDED u"))
     s.owner.coffer("verify", "--deep", place)
-    # Names of policy and register are not the catalog's to give.
+    # The policy's name is not the catalog's to give.
     assert s.registered() == ["d.t"]
     refused(lambda: s.sql("CREATE TABLE t USING coffer AS SELECT 1 AS a"), "table")
     assert s.names() == ["u"]
@@ -338,6 +338,8 @@ catalog.alterTable(entry.withNewStorage(
     place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(), is_at.properties()))
 catalog.invalidateCachedTable(entry.identifier())
 """
+    # One that was renamed: the register has another name for it than the catalog.
+    s.sql("ALTER TABLE u RENAME TO r")
     own, others = s.warehouse / "t", s.warehouse / "u"
     statements = (
         "DROP TABLE t",
@@ -362,8 +364,17 @@ catalog.invalidateCachedTable(entry.identifier())
             hidden.rename(others / "_coffer")
         s.run(point, table="t", uri=f"file:{own}")
         assert s.state() | {"entries": None} == before
-        assert s.rows("u") == [["7"]]
-    s.sql("DROP TABLE u")
+        assert s.rows("r") == [["7"]]
+    # The same, of the renamed table's own entry, and of one whose entry calls itself otherwise.
+    s.run(point, table="r", uri=f"file:{own}")
+    for statement in ("DROP TABLE r", "ALTER TABLE r RENAME TO w", "DROP DATABASE d CASCADE"):
+        with pytest.raises(QueryFailed, match="other_table"):
+            s.sql(statement)
+    s.run(point, table="r", uri=f"file:{others}")
+    assert s.state() | {"entries": None} == before
+    s.sql("DROP TABLE r")
+    assert not others.exists()
+    assert s.registered() == ["d.t"]
 
 
 # ---- tables that do not open -------------------------------------------------------------------------------------

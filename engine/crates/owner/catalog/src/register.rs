@@ -53,6 +53,9 @@ pub struct TableRecord {
     pub id: TableId,
     /// Unique in the register.
     pub name: String,
+    /// What a catalog calls it since it was renamed there: one name, two while that is being done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    called: Vec<String>,
     /// Where it is, as its owner wrote it: absolute, without `.` and `..`. Of format 1: where that led.
     pub path: PathBuf,
     /// The master that wraps the table's key.
@@ -91,6 +94,7 @@ impl TableRecord {
         Self {
             id,
             name,
+            called: Vec::new(),
             path,
             spellings: Vec::new(),
             first: None,
@@ -121,6 +125,14 @@ impl TableRecord {
     /// Whether a path, as [`normal`](crate::spelling::normal) gives it, is the table's.
     pub fn is_at(&self, path: &Path) -> bool {
         self.spellings().any(|spelling| spelling == path)
+    }
+
+    /// Whether a catalog's name is the table's: that of the register, or the one it was renamed to.
+    /// Catalogs do not tell upper from lower case.
+    pub fn is_called(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        let mut own = std::iter::once(&self.name).chain(&self.called);
+        own.any(|own| own.to_lowercase() == name)
     }
 
     /// The write that makes its first version.
@@ -421,6 +433,19 @@ impl Register {
             };
         }
         locked.change(id, |record| record.spellings.push(path))
+    }
+
+    /// From now on a catalog calls the table so, beside its own name. For the owner's commands.
+    pub fn record_names(&self, id: TableId, mut names: Vec<String>) -> Result<TableRecord, Error> {
+        let mut locked = self.lock()?;
+        let mut others = locked.content.tables.values().filter(|table| table.id != id);
+        if let Some(taken) = others.find_map(|other| names.iter().find(|name| other.is_called(name))) {
+            return Err(Error::NameTaken(taken.clone()));
+        }
+        locked.change(id, |record| {
+            names.retain(|name| *name != record.name);
+            record.called = names;
+        })
     }
 
     /// Enters a new table; its name must be free. Its master may have been destroyed since it wrapped the key: that is looked at
@@ -772,7 +797,7 @@ mod tests {
         // As format 1 had it: the path that the folder led to, and nothing of the fields of now.
         let content = register.load().unwrap();
         let text = serde_json::to_string(&content).unwrap();
-        for field in ["spellings", "first", "dropped"] {
+        for field in ["called", "spellings", "first", "dropped"] {
             assert!(!text.contains(&format!("\"{field}\"")), "{text}");
         }
         let write = |format: u16| {

@@ -197,6 +197,7 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::RunAtHome => "open at home",
         ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
         ClientMessage::DropTable => "drop table",
+        ClientMessage::RenameTable => "rename table",
         ClientMessage::CheckPlain => "write plain",
         ClientMessage::CheckRead => "read",
         _ => "request",

@@ -322,6 +322,10 @@ impl Service {
                 ClientMessage::TableDropped,
                 &self.drop_table(&decode(message, "DROP_TABLE")?)?,
             ),
+            ClientMessage::RenameTable => reply(
+                ClientMessage::TableRenamed,
+                &self.rename_table(&decode(message, "RENAME_TABLE")?)?,
+            ),
             ClientMessage::CheckPlain => reply(
                 ClientMessage::PlainChecked,
                 &self.check_plain(&decode(message, "CHECK_PLAIN")?)?,

@@ -285,16 +285,13 @@ impl Service {
         self.called(&request.name, &request.path, id)
     }
 
-    /// A catalog's name for a path may be any but another table's. Catalogs do not tell upper from lower case.
+    /// A catalog's name for a path may be any but another table's.
     pub(crate) fn called(&self, name: &str, path: &str, id: TableId) -> Result<(), ClientError> {
         let tables = Register::of(&self.home, self.vault.keyring()).tables()?;
-        let mut others = tables
-            .iter()
-            .filter(|other| other.name.to_lowercase() == name.to_lowercase());
-        match others.find(|other| other.id != id) {
-            Some(other) => Err(ClientError::OtherTable {
+        match tables.iter().find(|other| other.id != id && other.is_called(name)) {
+            Some(_) => Err(ClientError::OtherTable {
                 path: path.to_owned(),
-                want: format!("`{}`", other.name),
+                want: format!("`{name}`"),
                 got: id.to_string(),
             }),
             None => Ok(()),

@@ -20,8 +20,8 @@ use coffer_format::{Digest, FilePin, RowGroupPin};
 use coffer_protocol::{
     plan::Schema,
     wire::{
-        AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, TableDropped, WriteAborted,
-        WriteBegun, WriteColumn, WritePublished, WriteTask, WrittenFile, begin_write::Mode,
+        AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, RenameTable, TableDropped,
+        TableRenamed, WriteAborted, WriteBegun, WriteColumn, WritePublished, WriteTask, WrittenFile, begin_write::Mode,
     },
 };
 use coffer_sealing::{KekId, TableId};
@@ -290,7 +290,7 @@ impl Service {
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
         let register = Register::of(&self.home, self.vault.keyring());
-        let Some(known) = self.to_drop(&register, request)? else {
+        let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
             return Ok(TableDropped {});
         };
         let id = known.id;
@@ -310,28 +310,44 @@ impl Service {
         signed(forgotten).map_err(|error| self.told(error))?;
         Ok(TableDropped {})
     }
-}
 
-impl Service {
-    /// The record of a table that is to be dropped; none of one that does not open and that this register does not know.
-    fn to_drop(&self, register: &Register, request: &DropTable) -> Result<Option<TableRecord>, ClientError> {
-        let path = spelling::normal(Path::new(local(&request.path)?))?;
-        if request.table_id.is_empty() {
-            let known = register.by_path(&path)?;
-            if let Some(known) = &known {
-                self.called(&request.name, &request.path, known.id)?;
-            }
-            return Ok(known);
+    pub(crate) fn rename_table(&self, request: &RenameTable) -> Result<TableRenamed, ClientError> {
+        let register = Register::of(&self.home, self.vault.keyring());
+        if let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? {
+            self.may_write(&known.name, [])?;
+            let before = (!request.done).then(|| request.name.clone());
+            let names = before.into_iter().chain([request.to.clone()]).collect();
+            register.record_names(known.id, names)?;
         }
-        let id: TableId = request
-            .table_id
-            .parse()
-            .map_err(|_| ClientError::Malformed("DROP_TABLE"))?;
-        self.called(&request.name, &request.path, id)?;
-        let known = register.by_id(id)?.filter(|known| known.is_at(&path));
-        known
-            .map(Some)
-            .ok_or_else(|| TableError::UnknownTable(request.path.clone()).into())
+        Ok(TableRenamed {})
+    }
+
+    /// The record of a table that a catalog manages, and that is to be dropped or renamed; none of one that does not open and that this
+    /// register does not know. What the catalog says of a name is the host's word, so the name must be this table's own.
+    fn managed(
+        &self,
+        register: &Register,
+        path: &str,
+        table_id: &str,
+        name: &str,
+    ) -> Result<Option<TableRecord>, ClientError> {
+        let normal = spelling::normal(Path::new(local(path)?))?;
+        let known = match table_id {
+            "" => register.by_path(&normal)?,
+            _ => {
+                let id: TableId = table_id.parse().map_err(|_| ClientError::Malformed("a table's id"))?;
+                let known = register.by_id(id)?.filter(|known| known.is_at(&normal));
+                Some(known.ok_or_else(|| TableError::UnknownTable(path.to_owned()))?)
+            }
+        };
+        match known {
+            Some(other) if !other.is_called(name) => Err(ClientError::OtherTable {
+                path: path.to_owned(),
+                want: format!("`{name}`"),
+                got: other.id.to_string(),
+            }),
+            known => Ok(known),
+        }
     }
 }
 

@@ -220,6 +220,7 @@ impl Tables {
         let request = DropTable {
             path: self.other.path.clone(),
             table_id: self.other.table_id.clone(),
+            name: "other".to_owned(),
             ..DropTable::default()
         };
         self.client.ask(ClientMessage::DropTable, &request).await

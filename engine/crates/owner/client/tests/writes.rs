@@ -10,7 +10,8 @@ use coffer_protocol::{
     plan::{Fragment, Schema},
     wire::{
         AbortWrite, BeginWrite, CheckPlain, ClientMessage, DropTable, OpenTable, PartitionValue, PlainChecked, Problem,
-        PublishWrite, SealStage, TableDropped, TableInfo, TaskSpec, WriteAborted, WriteBegun, WritePublished,
+        PublishWrite, RenameTable, SealStage, TableDropped, TableInfo, TableRenamed, TaskSpec, WriteAborted,
+        WriteBegun, WritePublished,
         begin_write::{Mode, Only},
     },
 };
@@ -346,6 +347,7 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     let drop = DropTable {
         path: info.path.clone(),
         table_id: info.table_id.clone(),
+        name: "t".to_owned(),
         ..DropTable::default()
     };
     let still: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &drop).await;
@@ -380,14 +382,39 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     };
     let begun: WriteBegun = w.client.ask(ClientMessage::BeginWrite, &second).await.unwrap();
     w.write(begun.write, &rows(&[(9, "zoe")], vec![])).await.unwrap();
-    for table_id in [info.table_id.clone(), String::new()] {
-        let misled = DropTable {
+    let by_name = |name: &str| {
+        [info.table_id.clone(), String::new()].map(|table_id| DropTable {
             table_id,
-            name: "U".to_owned(),
+            name: name.to_owned(),
             ..check.clone()
-        };
+        })
+    };
+    for misled in ["U", "nobody's", ""].into_iter().flat_map(by_name) {
         let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &misled).await;
-        assert_eq!(refused.unwrap_err().code, "other_table");
+        assert_eq!(refused.unwrap_err().code, "other_table", "{}", misled.name);
+    }
+    // A name that the owner gave it in the catalog is its own: two while that is done, then the new one.
+    let rename = |name: &str, to: &str, done| RenameTable {
+        path: info.path.clone(),
+        name: name.to_owned(),
+        to: to.to_owned(),
+        done,
+        ..RenameTable::default()
+    };
+    let taken: Result<TableRenamed, Problem> = w.client.ask(ClientMessage::RenameTable, &rename("t", "U", false)).await;
+    assert_eq!(taken.unwrap_err().code, "table");
+    for (renamed, own, others) in [
+        (rename("t", "d.one", false), &["t", "D.One"][..], &["d.two"][..]),
+        (rename("d.one", "d.two", false), &["t", "d.one", "d.two"], &[]),
+        (rename("d.one", "d.two", true), &["t", "d.two"], &["d.one"]),
+    ] {
+        let _: TableRenamed = w.client.ask(ClientMessage::RenameTable, &renamed).await.unwrap();
+        for (names, is_own) in [(own, true), (others, false)] {
+            for asked in names.iter().flat_map(|name| by_name(name)) {
+                let answer: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &asked).await;
+                assert_eq!(answer.is_ok(), is_own, "{}", asked.name);
+            }
+        }
     }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
@@ -406,6 +433,7 @@ async fn a_table_that_does_not_open_is_dropped_by_its_folder() {
     let path = w.info().await.path;
     let drop = DropTable {
         path: path.clone(),
+        name: "t".to_owned(),
         ..DropTable::default()
     };
     let nowhere = DropTable {

@@ -29,7 +29,7 @@ impl ClientError {
                 "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt"
             }
             Self::OtherTable { .. } => {
-                "another table was made there meanwhile, or a catalog gives the name of one table to the path of another: correct the catalog, or load the path"
+                "another table was made there meanwhile, or a catalog gives the name of one table to the path of another: correct the catalog, or load the path; `coffer keys list` has the names that tables have"
             }
             Self::PlainAtHome => "use the plugin and the client engine of the same Coffer release",
             Self::PlainElsewhere(_) => {

@@ -29,9 +29,12 @@ trait ClientEngine {
 
   /**
    * `check` only asks whether it may be; no id: what the register knows at the path, which does not
-   * open. An error where the register has the catalog's name for it, and by that another table.
+   * open. `name` is what the user called it; an error where the table there is not called so.
    */
   def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped
+
+  /** The catalog is about to call it `to`, or has `done` so; the rest as for `dropTable`. */
+  def renameTable(path: String, tableId: String, name: String, to: String, done: Boolean): TableRenamed
   def checkPlain(paths: Seq[String]): PlainChecked
   def checkRead(handle: Int, columns: Seq[String]): ReadChecked
   def checkSettings(settings: Iterable[(String, String)]): SettingsChecked

@@ -92,7 +92,7 @@ private[coffer] object Statements {
       case d: DropTableCommand if !d.isView => ()
     },
     always("ALTER TABLE … RENAME TO", "ALTER TABLE t RENAME TO u", "ALTER TABLE t RENAME TO d.u")(
-      "Within its database, as in Spark. The catalog's name changes; the folder stays, and so does the name in policy and register") {
+      "Within its database, as in Spark. The catalog's name changes, and the register records it; the folder stays, and so does the name in the policy") {
       case _: RenameTable => ()
     },
     works("TRUNCATE TABLE", "TRUNCATE TABLE t")("A version without rows") { case _: TruncateTable => () },

@@ -49,6 +49,11 @@ final class ClientConnections(address: Address, greeting: Hello, epitaph: () => 
     val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
     call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
   }
+
+  override def renameTable(path: String, tableId: String, name: String, to: String, done: Boolean): TableRenamed = {
+    val request = RenameTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setTo(to).setDone(done).build()
+    call(M.RENAME_TABLE, request, M.TABLE_RENAMED, TableRenamed.parser)
+  }
   override def checkPlain(paths: Seq[String]): PlainChecked = {
     val request = CheckPlain.newBuilder.addAllPaths(paths.asJava).build()
     call(M.CHECK_PLAIN, request, M.PLAIN_CHECKED, PlainChecked.parser)

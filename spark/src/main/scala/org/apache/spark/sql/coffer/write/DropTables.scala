@@ -15,10 +15,11 @@ import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 
 /**
- * A managed sealed table that is to be dropped: its files, its entry, its record in the register and with it its key. One that does not open
- * any more (its folder is gone, its manifest damaged) goes as well.
+ * A managed sealed table that is to be dropped (its files, its entry, its record in the register and with it its key) or renamed. One that
+ * does not open any more (its folder is gone, its manifest damaged) goes as well. `name` is the user's word; what the entry calls itself,
+ * and where it leads, is the catalog's.
  */
-private[write] final class Dropped(entry: CatalogTable, catalog: SessionCatalog) {
+private[write] final class ManagedTable(name: TableIdentifier, entry: CatalogTable, catalog: SessionCatalog) {
   private val folder: Option[String] = Try(Locations.served(entry.location)).toOption
 
   private val opened: Option[CofferTable] = folder.flatMap { at =>
@@ -26,22 +27,25 @@ private[write] final class Dropped(entry: CatalogTable, catalog: SessionCatalog)
     catch { case _: CofferException => None }
   }
 
-  private def tell(check: Boolean): Unit = folder.foreach { at =>
-    val name = NamedTables.name(entry.identifier.database, entry.identifier.table)
-    Client.get.dropTable(opened.fold(at)(_.info.getPath), opened.fold("")(_.info.getTableId), name, check)
-  }
+  private def path(at: String): String = opened.fold(at)(_.info.getPath)
+  private def id: String = opened.fold("")(_.info.getTableId)
+  private def called(name: TableIdentifier): String = NamedTables.name(name.database, name.table)
+
+  private def tell(check: Boolean): Unit = folder.foreach(at => Client.get.dropTable(path(at), id, called(name), check))
 
   /** Whether it may be dropped; nothing is touched. */
   def check(): Unit = tell(check = true)
 
-  /** That the catalog's name for it is not another table's, where opening it does not say so. */
-  def checkName(): Unit = if (opened.isEmpty) check()
+  /** Has the register know what it is called from now on: both, until it is done. */
+  def rename(from: TableIdentifier, to: TableIdentifier, done: Boolean): Unit =
+    folder.foreach(at => Client.get.renameTable(path(at), id, called(from), called(to), done))
 
   def drop(purge: Boolean): Unit = {
     // Else its files would be taken for somebody else's.
-    if (entry.tableType != CatalogTableType.MANAGED) catalog.alterTable(entry.copy(tableType = CatalogTableType.MANAGED))
-    catalog.invalidateCachedTable(entry.identifier)
-    catalog.dropTable(entry.identifier, ignoreIfNotExists = true, purge = purge)
+    if (entry.tableType != CatalogTableType.MANAGED) catalog.alterTable(
+      entry.copy(identifier = name, tableType = CatalogTableType.MANAGED))
+    catalog.invalidateCachedTable(name)
+    catalog.dropTable(name, ignoreIfNotExists = true, purge = purge)
     tell(check = false)
   }
 }
@@ -53,7 +57,8 @@ final case class DropSealedTableExec(name: TableIdentifier, purge: Boolean) exte
 
   override protected def run(): Seq[InternalRow] = {
     val catalog = session.sessionState.catalog
-    val table = new Dropped(catalog.getTableMetadata(name), catalog)
+    val asked = catalog.qualifyIdentifier(name)
+    val table = new ManagedTable(asked, catalog.getTableMetadata(asked), catalog)
     table.check()
     table.drop(purge)
     Nil
@@ -74,9 +79,11 @@ final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: 
     // Spark's own refusals come before anything is dropped.
     val refusedBySpark = database.equalsIgnoreCase(SessionCatalog.DEFAULT_DATABASE) || !cascade && catalog.listTables(database).nonEmpty
     if (!refusedBySpark) {
-      val (managed, others) = sealedTables(catalog).partition(e => e.identifier.database.contains(name(catalog)) && SealedFormat.managed(e))
-      nothingElseInside(catalog, managed, others)
-      val tables = managed.map(new Dropped(_, catalog))
+      val (managed, others) = sealedTables(catalog).partition { case (name, entry) =>
+        name.database.exists(_.equalsIgnoreCase(database)) && SealedFormat.managed(entry)
+      }
+      nothingElseInside(catalog, managed.map(_._2), others)
+      val tables = managed.map { case (name, entry) => new ManagedTable(name, entry, catalog) }
       tables.foreach(_.check())
       tables.foreach(_.drop(purge = false))
     }
@@ -84,23 +91,26 @@ final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: 
     Nil
   }
 
-  private def name(catalog: SessionCatalog): String = catalog.getDatabaseMetadata(database).name
-
-  /** Of all databases: their folders may lie in this one's. */
-  private def sealedTables(catalog: SessionCatalog): Seq[CatalogTable] = for {
+  /** Of all databases, as their folders may lie in this one's; each under the name that it is listed by. */
+  private def sealedTables(catalog: SessionCatalog): Seq[(TableIdentifier, CatalogTable)] = for {
     db <- catalog.listDatabases()
     table <- catalog.listTables(db, "*", includeLocalTempViews = false)
-    entry <- Try(catalog.getTableMetadata(table)).toOption if SealedFormat.is(entry)
-  } yield entry
+    name = TableIdentifier(table.table, Some(db))
+    entry <- Try(catalog.getTableMetadata(name)).toOption if SealedFormat.is(entry)
+  } yield (name, entry)
 
-  private def nothingElseInside(catalog: SessionCatalog, managed: Seq[CatalogTable], others: Seq[CatalogTable]): Unit = {
+  private def nothingElseInside(
+      catalog: SessionCatalog,
+      managed: Seq[CatalogTable],
+      others: Seq[(TableIdentifier, CatalogTable)]): Unit = {
     def at(text: => String): Option[Path] = Try(Paths.get(text)).toOption
     at(Locations.served(catalog.getDatabaseMetadata(database).locationUri)).foreach { folder =>
       val dropped = managed.flatMap(e => at(Locations.served(e.location))).toSet
-      others.find(e => at(Locations.served(e.location)).exists(path => path.startsWith(folder) && !dropped(path))).foreach { e =>
+      def stays(entry: CatalogTable) = at(Locations.served(entry.location)).exists(path => path.startsWith(folder) && !dropped(path))
+      others.collectFirst { case (name, entry) if stays(entry) => name }.foreach { name =>
         throw new CofferException(
           "COFFER_DDL",
-          s"DROP DATABASE $database would delete $folder, where the sealed table ${e.identifier.unquotedString} lies, which is not to be dropped",
+          s"DROP DATABASE $database would delete $folder, where the sealed table ${name.unquotedString} lies, which is not to be dropped",
           "drop that table first, or move it; then drop the database")
       }
     }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.coffer.common.{Client, CofferException}
 import org.apache.spark.sql.coffer.exec.{SealedInsert, WriteTarget}
 import org.apache.spark.sql.coffer.proto.wire.{BeginWrite, PublishWrite}
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
-import org.apache.spark.sql.coffer.split.{Locations, SealedFormat}
+import org.apache.spark.sql.coffer.split.{Locations, NamedTables, SealedFormat}
 import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
@@ -67,15 +67,18 @@ final case class MakeTableExec(
       case Right(query) => session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
       case Left(_) => NewTables.withoutRows(target)
     }
-    if (known.isEmpty) Entries.enter(sessionCatalog, identifier, folder, managed = spec.location.isEmpty && !spec.external, spec)
+    if (known.isEmpty) {
+      val managed = spec.location.isEmpty && !spec.external
+      // By its name in the catalog it is to be dropped one day.
+      val called = NamedTables.name(ident)
+      if (managed && name != called) Client.get.renameTable(Locations.served(folder), "", name, called, done = true)
+      Entries.enter(sessionCatalog, identifier, folder, managed, spec)
+    }
     Nil
   }
 
-  /** By the policy a table of the default database is called as in SQL, any other `database.table`. */
-  private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse {
-    ident.namespace.headOption.filterNot(_ == catalog.defaultNamespace.headOption.getOrElse("default")).fold(ident.name)(db =>
-      s"$db.${ident.name}")
-  }
+  /** In policy and register. */
+  private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse(NamedTables.name(ident))
 }
 
 /** What the client engine must know of a table that is to be made. */

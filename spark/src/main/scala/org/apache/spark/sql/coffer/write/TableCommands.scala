@@ -67,10 +67,10 @@ final case class RenameSealedTableExec(from: Identifier, to: Seq[String]) extend
     if (catalog.tableExists(renamed)) throw QueryCompilationErrors.tableAlreadyExistsError(renamed.table)
     val entry = catalog.getTableMetadata(old)
     val managed = SealedFormat.managed(entry)
-    // Under a new name DROP would take it for what lies at its location.
-    if (managed) new Dropped(entry, catalog).checkName()
+    val table = Option.when(managed)(new ManagedTable(old, entry, catalog))
+    table.foreach(_.rename(old, renamed, done = false))
     if (managed) catalog.alterTable(
-      entry.copy(tableType = CatalogTableType.EXTERNAL, properties = entry.properties + (SealedFormat.MANAGED -> "true")))
+      entry.copy(identifier = old, tableType = CatalogTableType.EXTERNAL, properties = entry.properties + (SealedFormat.MANAGED -> "true")))
     def settled(name: TableIdentifier): Unit = if (managed) {
       val now = catalog.getTableMetadata(name)
       catalog.alterTable(now.copy(tableType = CatalogTableType.MANAGED, properties = now.properties - SealedFormat.MANAGED))
@@ -79,9 +79,11 @@ final case class RenameSealedTableExec(from: Identifier, to: Seq[String]) extend
     catch {
       case NonFatal(e) =>
         settled(old)
+        table.foreach(_.rename(renamed, old, done = true))
         throw e
     }
     settled(renamed)
+    table.foreach(_.rename(old, renamed, done = true))
     Nil
   }
 }

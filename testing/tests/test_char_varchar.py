@@ -98,6 +98,7 @@ select id, length(c), cast(id as char(4)) || '.', cast(v as varchar(12)) from t 
 select cast(s as char(2)) from t where id = 2
 select cast(s as varchar(2)) from t where id = 2
 select id from t where c = 'ab' order by id
+alter table t set tblproperties ('relation' = 'not cached')
 set spark.sql.preserveCharVarcharTypeInfo=false
 set spark.sql.charAsVarchar=true
 create table w (c char(5), v varchar(5)) using {u}

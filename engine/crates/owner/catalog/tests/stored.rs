@@ -268,6 +268,13 @@ fn links_make_equal_values_of_two_tables_equal() {
     let refused = create(&owner, &other, "w", "id INT").map(|_| ());
     assert!(matches!(refused, Err(Error::LinkShape { .. })));
     assert!(!owner.root.join("w").exists());
+
+    // Texts are compared as they are stored, whatever their declared lengths.
+    let texts = owner.policy_of(
+        "[tables.x.columns]\nv = { protection = \"det\", link = \"text\" }\ns = { protection = \"det\", link = \"text\" }\n\
+         c = { protection = \"det\", link = \"text\" }",
+    );
+    create(&owner, &texts, "x", "v VARCHAR(5), s STRING, c CHAR(3)").unwrap();
 }
 
 #[test]

@@ -178,9 +178,9 @@ fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) ->
     }
 }
 
-/// What columns of a link must have in common under one form.
+/// What columns of a link must have in common under one form. CHAR, VARCHAR and STRING are one type.
 fn shape(stored: &StoredColumn) -> String {
-    let mut shape = stored.kind.to_string();
+    let mut shape = stored.kind.of_values().to_string();
     if let Some(domain) = stored.domain.filter(|_| stored.form != Form::Det) {
         shape.push_str(&format!(" from {} to {}", domain.min, domain.max));
     }

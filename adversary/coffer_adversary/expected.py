@@ -141,7 +141,8 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("flip-bit-in", _STREAM),
     _must("truncate-in", _CUT),
     _must("extend-in", _LONGER),
-    _must("drop-frame-in", _ORDER | _CUT),
+    # Behind a stream's only frame the next stream begins, which is no frame.
+    _must("drop-frame-in", _ORDER | _CUT | {"COFFER_FRAME_FORMAT"}),
     _must("repeat-frame-in", _ORDER),
     _must("swap-frames-in", _ORDER),
     _must("reverse-frames-in", _ORDER),

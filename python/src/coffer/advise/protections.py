@@ -113,10 +113,10 @@ class Protections:
         sets = [some for count in range(len(useful) + 1) for some in combinations(useful, count)]
         wanted = [some for some in sets if sum(_treated(row, texts).ordered for row in some) <= 1]
 
-        def shown(some: tuple[Protection, ...]) -> tuple[int, int, list[int]]:
+        def shown(some: tuple[Protection, ...]) -> tuple[int, int, int]:
             places = [useful.index(row) for row in some]
             leaks = frozenset[str]().union(*(_treated(row, texts).shows for row in some))
-            return max(places, default=-1), len(leaks), places
+            return max(places, default=-1), len(leaks), sum(1 << place for place in places)
 
         return [self._named(some, texts) for some in sorted(wanted, key=shown)]
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from coffer_adversary import ground
 from coffer_adversary.ground import Pieces, Table
 from coffer_adversary.mutation import Outcome
+from coffer_testing import protections
 from coffer_testing.parquet_layout import Chunk
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _row_groups_swapped(place: Place, rng: random.Random) -> str | None:
 
 def _rows_moved(place: Place, rng: random.Random) -> str | None:
     """With the values of `ashe` and `std` columns go the numbers of their rows: they still open."""
-    pairs = _of_two_row_groups(place, place.chunks("ashe", "std", *_ROWS))
+    pairs = _of_two_row_groups(place, place.chunks(*protections.PLACED, *_ROWS))
     if not pairs:
         return None
     groups = {(one.row_group, other.row_group) for one, other in pairs}
@@ -199,7 +200,7 @@ def _of_another_file(place: Place, rng: random.Random) -> str | None:
 
 def _of_a_linked_table(place: Place, rng: random.Random) -> str | None:
     """Ciphertexts of another table under the very same key."""
-    mine = [chunk for chunk in place.chunks() if chunk.form in ("det", "ope")]
+    mine = [chunk for chunk in place.chunks() if chunk.form in protections.SAME_BYTES]
     if not mine:
         return None
     chunk = rng.choice(mine)
@@ -289,7 +290,7 @@ def _footer_bounds(place: Place, rng: random.Random) -> str | None:
     content = place.file.read_bytes()
     names = [metadata.schema.column(at).name for at in range(metadata.num_columns)]
     for chunk in rng.sample(layout.chunks, len(layout.chunks)):
-        if chunk.form != "ope":
+        if chunk.form not in protections.ORDERED:
             continue
         statistics = metadata.row_group(chunk.row_group).column(names.index(chunk.column)).statistics
         bounds = [struct.pack("<q", bound) for bound in (statistics.min, statistics.max)]

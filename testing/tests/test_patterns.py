@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from coffer.advise import protections
 from coffer_testing.patterns import claims, ground, judge, measures
 from coffer_testing.patterns.ground import LINKED, UNLINKED, Ground, Stored
 from coffer_testing.patterns.sight import Cell, Column
@@ -122,6 +124,11 @@ def test_a_scheme_without_its_secret_is_noticed(tables: Ground) -> None:
 def test_one_key_for_two_columns_is_noticed(tables: Ground) -> None:
     assert judge.pair(tables, *LINKED[0], linked=False)[1]
     assert judge.pair(tables, *UNLINKED[0], linked=True)[1]
+
+
+def test_the_words_of_every_leakage_have_a_measure_or_none_in_files() -> None:
+    for words in json.loads(protections.read().printed)["leakages"].values():
+        claims.allowed([words.replace("first bytes", "first 4 bytes")])
 
 
 def test_words_that_no_measure_stands_for_are_refused() -> None:

@@ -1,10 +1,6 @@
 //! Sealed streams taken apart, as a host can: where one ends and the next begins lies in the clear.
 
-use coffer_sealing::{
-    FrameHeader,
-    frame::HEADER_LEN,
-    stream::{PREAMBLE_LEN, StreamPreamble},
-};
+use coffer_sealing::{StreamPreamble, StreamReader, stream::PREAMBLE_LEN};
 
 /// One stream: its preamble, and its frames, headers included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,17 +36,19 @@ impl Stream {
 
 /// The streams that these bytes are; none if they are anything else.
 #[must_use]
-pub fn parse(mut bytes: &[u8]) -> Option<Vec<Stream>> {
+pub fn parse(bytes: &[u8]) -> Option<Vec<Stream>> {
     let mut streams = Vec::new();
-    while !bytes.is_empty() {
-        let preamble = take(&mut bytes, PREAMBLE_LEN)?;
-        StreamPreamble::parse(&preamble).ok()?;
+    let mut reader = StreamReader::new();
+    reader.push(bytes);
+    while !reader.is_empty() {
+        let start = bytes.len().checked_sub(reader.len())?;
+        let preamble = bytes.get(start..)?.get(..PREAMBLE_LEN)?.to_vec();
+        reader.preamble().ok()??;
         let mut frames = Vec::new();
         loop {
-            let head = bytes.get(..HEADER_LEN)?;
-            let last = head.get(1)? & 1 == 1;
-            let length = FrameHeader::parse(head).ok()?.frame_len().ok()?;
-            frames.push(take(&mut bytes, length)?);
+            let frame = reader.frame().ok()??;
+            let last = frame.claims_last();
+            frames.push(frame.into_bytes().to_vec());
             if last {
                 break;
             }
@@ -64,12 +62,6 @@ pub fn parse(mut bytes: &[u8]) -> Option<Vec<Stream>> {
 #[must_use]
 pub fn join(streams: &[Stream]) -> Vec<u8> {
     streams.iter().flat_map(Stream::bytes).collect()
-}
-
-fn take(bytes: &mut &[u8], count: usize) -> Option<Vec<u8>> {
-    let (head, rest) = bytes.split_at_checked(count)?;
-    *bytes = rest;
-    Some(head.to_vec())
 }
 
 #[cfg(test)]

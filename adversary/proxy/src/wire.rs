@@ -1,11 +1,11 @@
-//! The framing of the task protocol, blocking: `length: u32 LE ‖ type: u8 ‖ payload`.
+//! Messages of the task protocol, blocking, well-formed or not.
 
 use std::io::{self, Read, Write};
 
-use coffer_protocol::wire::TaskMessage;
-
-/// Longer messages are no protocol's; the engine has the same limit.
-const LONGEST: usize = 64 << 20;
+use coffer_protocol::{
+    framing::{MAX_MESSAGE, WireError, read_message_blocking},
+    wire::TaskMessage,
+};
 
 /// One message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,25 +52,13 @@ pub fn byte(kind: TaskMessage) -> u8 {
 
 /// The next message; none when the peer closed between two.
 pub fn read(from: &mut impl Read) -> io::Result<Option<Message>> {
-    let mut head = [0; 4];
-    match from.read_exact(&mut head) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let length = usize::try_from(u32::from_le_bytes(head)).unwrap_or(usize::MAX);
-    if length == 0 || length > LONGEST {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a message of impossible length",
-        ));
-    }
-    let mut body = vec![0; length];
-    from.read_exact(&mut body)?;
-    let payload = body.split_off(1);
-    Ok(Some(Message {
-        kind: body.first().copied().unwrap_or(0),
-        payload,
+    let message = read_message_blocking(from, MAX_MESSAGE).map_err(|error| match error {
+        WireError::Io(error) => error,
+        error => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
+    })?;
+    Ok(message.map(|message| Message {
+        kind: message.kind,
+        payload: message.payload.to_vec(),
     }))
 }
 

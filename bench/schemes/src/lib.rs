@@ -23,7 +23,7 @@ use std::sync::Arc;
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{Array, ArrayRef, BinaryArray, cast::AsArray};
 use arrow_schema::DataType;
-use coffer_schemes::{ColumnSpec, Computable, Ordinals, Place, Scheme, SchemeError, SumOpening};
+use coffer_schemes::{ColumnSpec, Ordinals, Place, Scheme, SchemeError, SumOpening};
 use coffer_sealing::fill_random;
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{NonZero, Odd, U1536, U3072, U6144};
@@ -246,13 +246,6 @@ impl Scheme for Paillier {
 
     fn stored_type(&self) -> DataType {
         DataType::Binary
-    }
-
-    fn computable(&self) -> Computable {
-        Computable {
-            sum: true,
-            ..Computable::NOTHING
-        }
     }
 
     fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {

@@ -93,7 +93,7 @@ pub(crate) fn columns() -> Vec<Column> {
             name: name.to_owned(),
             kind,
             nullable: true,
-            protection: "tee".to_owned(),
+            protection: coffer_schemes::Protection::Tee.into(),
         })
         .to_vec()
 }

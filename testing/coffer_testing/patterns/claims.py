@@ -37,6 +37,7 @@ _WORDS = {
     "the first bit in which any two differ": "first-bits",
     "about the upper half of each one's bits": "upper-bits",
     "every value": "values",
+    "every value, in the files' paths": "values",
 }
 
 

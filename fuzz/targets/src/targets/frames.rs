@@ -1,8 +1,8 @@
 //! A stream of sealed frames, read as an engine's input or the client engine's result is.
 
 use coffer_sealing::{
-    Attempt, Error, ExecutionId, FrameHeader, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble,
-    StreamTarget, stream::PREAMBLE_LEN,
+    Attempt, Error, ExecutionId, OpenedStream, Partition, StageId, StreamIdentity, StreamReader, StreamTarget,
+    stream::PREAMBLE_LEN,
 };
 
 use super::{cut, seed, with};
@@ -30,32 +30,24 @@ fn run(input: &[u8]) -> Outcome {
 }
 
 fn read(input: &[u8]) -> Result<u64, Error> {
-    let truncated = |need, got| Error::Truncated { need, got };
-    let (head, mut rest) = input
-        .split_at_checked(PREAMBLE_LEN)
-        .ok_or(truncated(PREAMBLE_LEN, input.len()))?;
-    let preamble = StreamPreamble::parse(head)?;
+    let mut hint = StreamReader::new();
+    hint.push(input.get(..PREAMBLE_LEN).unwrap_or(input));
+    let short = Error::Truncated {
+        need: PREAMBLE_LEN,
+        got: input.len(),
+    };
     let identity = StreamIdentity {
         session: SESSION,
         execution: ExecutionId(0),
         stage: STAGE,
         partition: PARTITION,
         // As if the list of attempts named it: a foreign one does not open.
-        attempt: preamble.attempt,
+        attempt: hint.preamble()?.ok_or(short)?.attempt,
         target: REDUCE,
     };
-    preamble.check(&identity)?;
-    let mut opener = StreamOpener::new(&session_key(), identity)?;
-    while !opener.is_finished() {
-        let length = FrameHeader::parse(rest)?.frame_len()?;
-        let (frame, after) = rest.split_at_checked(length).ok_or(truncated(length, rest.len()))?;
-        opener.open(frame.to_vec())?;
-        rest = after;
-    }
-    match rest.len() {
-        0 => opener.finish(),
-        extra => Err(Error::Trailing { extra }),
-    }
+    let mut frames = OpenedStream::new(&session_key(), identity, input.into())?;
+    while frames.next_frame()?.is_some() {}
+    Ok(frames.frames())
 }
 
 /// A stream of these plaintexts.

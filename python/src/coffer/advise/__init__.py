@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. 0: every statement runs under both proposals; 1: one does not, and why."""
-    from coffer.advise import planner, proposal, report, tables, toml, workload
+    from coffer.advise import planner, proposal, protections, report, tables, toml, workload
 
     home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
     try:
@@ -42,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         statements = workload.read(arguments.queries)
         with planner.session() as spark:
             found = tables.read(arguments.tables, spark.columns, home, arguments.passphrase_file)
-            advice = proposal.advise(spark.planner(found), found, statements, spark.rates(), arguments.bring_home)
+            table = protections.read()
+            planned = spark.planner(found, table)
+            advice = proposal.advise(planned, found, statements, table, arguments.bring_home)
     except tables.AdviseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coffer._find import find_jar
+from coffer.advise.protections import Protections
 from coffer.advise.tables import AdviseError, Table
 from coffer.session import EXTENSIONS
 
@@ -166,19 +167,14 @@ class Session:
         columns: list[dict[str, Any]] = found["columns"]
         return columns
 
-    def rates(self) -> dict[str, dict[str, float]]:
-        """Of each protection, nanoseconds to encrypt a value, and one that was met before."""
-        found: dict[str, dict[str, float]] = json.loads(self._jvm.rates())
-        return found
-
-    def planner(self, tables: Iterable[Table]) -> Planner:
+    def planner(self, tables: Iterable[Table], protections: Protections) -> Planner:
         """A planner over these tables."""
         names = ("name", "type", "nullable", "distinct", "low", "high", "width")
         imagined = [
             {"name": t.name, "rows": t.rows, "columns": [{n: getattr(c, n) for n in names} for c in t.columns]}
             for t in tables
         ]
-        advisor = self._jvm.open(self._spark._jsparkSession, json.dumps(imagined))
+        advisor = self._jvm.open(self._spark._jsparkSession, json.dumps(imagined), protections.printed)
         return Planner(advisor, self._spark.sparkContext._gateway)
 
 

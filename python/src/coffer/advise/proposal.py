@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coffer.advise import checks, sizes, toml
 from coffer.advise.planner import Choice, Place, Planner, Understood, Weighed
+from coffer.advise.protections import Protections
 from coffer.advise.search import Facts, Found, facts, search
 from coffer.advise.tables import Table
 from coffer.advise.workload import Statement
@@ -43,12 +43,12 @@ def advise(
     planner: Planner,
     tables: list[Table],
     statements: list[Statement],
-    rates: Mapping[str, Mapping[str, float]],
+    protections: Protections,
     slack: float,
 ) -> Advice:
     """Both proposals. A statement that the proposal's own plan refuses is named, never passed over."""
     understood = planner.understand(statement.sql for statement in statements)
-    known = facts(tables, (use for one in understood for use in one.uses))
+    known = facts(tables, (use for one in understood for use in one.uses), protections)
     found = search(planner, known, understood, slack)
     everything = range(len(statements))
 
@@ -64,8 +64,8 @@ def advise(
             weighed,
             planner.plan(policy, hosts),
             checks.check(text, tables if hosts else []),
-            sum(sizes.stored(table, policy) for table in tables),
-            sum(sizes.seconds(table, policy, rates) for table in tables),
+            sum(sizes.stored(table, policy, protections) for table in tables),
+            sum(sizes.seconds(table, policy, protections) for table in tables),
         )
 
     enclaves = proposal(False, {}, planner.weigh({}, False, everything))

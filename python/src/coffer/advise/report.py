@@ -93,17 +93,18 @@ def _column(advice: Advice, place: Place) -> list[str]:
     choice = advice.hosts.policy.get(place, _NONE)
     entry = toml.entry(place, choice, advice.facts)
     if choice == _NONE:
-        return [f"    {place[1]} = {entry}: not used; std if queries to come should read it"]
+        return [f"    {place[1]} = {entry}: not used; {advice.facts.protections.carried} if queries to come should read it"]
     shows = advice.hosts.checked.hosts.get(".".join(place), ())
     lines = [f"    {place[1]} = {entry}", f"        hosts see {'; '.join(shows)}"]
     saved = advice.found.reasons.get(place, [])
-    if choice.protections == ("ashe",) and not saved:
-        lines.append("        in place of std, for its size: no statement has hosts add it up")
+    protections = advice.facts.protections
+    if choice.protections == (protections.allowing("sum"),) and not saved:
+        lines.append(f"        in place of {protections.carried}, for its size: no statement has hosts add it up")
     if saved:
         most = sorted(saved, key=lambda one: -one[1])[:3]
         named = ", ".join(f"{advice.statements[n].name} ({_more(by)})" for n, by in most)
         rest = f" and {_counted(len(saved) - 3, 'other')}" if len(saved) > 3 else ""
-        lines.append(f"        were it std, more would come home of {named}{rest}")
+        lines.append(f"        were it {protections.carried}, more would come home of {named}{rest}")
     return lines
 
 

@@ -10,25 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from coffer.advise import domains
 from coffer.advise.planner import Choice, Place, Planner, Policy, Understood, Use, Weighed
+from coffer.advise.protections import Protections
 from coffer.advise.tables import Column, Table
 
-# From what shows least: nothing, sums, equality, order with single bits, order with half of them.
-_NUMBERS = [
-    ("std",),
-    ("ashe",),
-    ("det",),
-    ("ashe", "det"),
-    ("ore",),
-    ("ashe", "ore"),
-    ("det", "ore"),
-    ("ashe", "det", "ore"),
-    ("ope",),
-    ("det", "ope"),
-    ("ashe", "ope"),
-    ("ashe", "det", "ope"),
-]
-_TEXTS = [("std",), ("det",), ("std", "ope"), ("det", "ope")]
-_COMPARABLE = {"det", "ope", "ore"}
 # Guesses of rows are no better than this.
 _SAME = 1.0 + 1e-6
 
@@ -42,13 +26,16 @@ class Found:
     most: list[Weighed]
     std: list[Weighed]
     reasons: dict[Place, list[tuple[int, float]]] = field(default_factory=dict)
-    """Of columns that show something: statements that would bring more home were it `std`, and how many bytes of values."""
+    """Of columns that show something: statements that would bring more home were it only carried, and how many bytes of
+    values."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the search goes by: tables by name, links between columns, and a domain for each column that can have one."""
+    """What the search goes by: tables by name, links between columns, a domain for each column that can have one, and what
+    protections show and allow."""
 
+    protections: Protections
     tables: Mapping[str, Table]
     links: Mapping[Place, str]
     domains: Mapping[Place, domains.Domain]
@@ -60,13 +47,13 @@ class Facts:
     def candidates(self, place: Place) -> list[tuple[str, ...]]:
         """Sets of protections for a column, from what shows least."""
         column = self.column(place)
-        if domains.is_text(column):
-            return _TEXTS
+        some = self.protections.candidates(domains.is_text(column))
         domain = self.domains.get(place)
         summed = domains.is_summed(column) and domain is not None
         if not summed or domains.summed_rows(domain, self.tables[place[0]].rows) is None:
-            return [some for some in _NUMBERS if "ashe" not in some]
-        return _NUMBERS
+            bounded = self.protections.using("rows")
+            return [names for names in some if not bounded & set(names)]
+        return some
 
     def choice(self, place: Place, protections: tuple[str, ...]) -> Choice:
         """A choice with the column's link."""
@@ -74,7 +61,7 @@ class Facts:
         return Choice(protections, self.links.get(place, ""), domain is not None and domain.narrow)
 
 
-def facts(tables: Iterable[Table], uses: Iterable[Use]) -> Facts:
+def facts(tables: Iterable[Table], uses: Iterable[Use], protections: Protections) -> Facts:
     """Columns that are compared with each other, of one type, are linked and have one domain."""
     by_name = {table.name: table for table in tables}
     parents: dict[Place, Place] = {}
@@ -103,7 +90,7 @@ def facts(tables: Iterable[Table], uses: Iterable[Use]) -> Facts:
                 found[place] = domain
             if link:
                 links[place] = link
-    return Facts(by_name, links, found)
+    return Facts(protections, by_name, links, found)
 
 
 def _link_name(members: list[Place], taken: set[str]) -> str:
@@ -130,7 +117,8 @@ def search(planner: Planner, known: Facts, understood: list[Understood], slack: 
 
     policy = {place: known.choice(place, known.candidates(place)[-1]) for place in used}
     most = under(policy, everything)
-    std = under({place: known.choice(place, ("std",)) for place in used}, everything)
+    carried = (known.protections.carried,)
+    std = under({place: known.choice(place, carried) for place in used}, everything)
 
     def keeps(trial: Policy, which: list[int]) -> bool:
         return all(_no_worse(now, most[n], slack) for n, now in zip(which, under(trial, which), strict=True))
@@ -148,15 +136,15 @@ def search(planner: Planner, known: Facts, understood: list[Understood], slack: 
                 policy = trial
                 break
     for place in used:
-        policy = _lighter(policy, place, lambda trial, place=place: keeps(trial, by_place[place]))
+        policy = _lighter(policy, known, place, lambda trial, place=place: keeps(trial, by_place[place]))
     policy = _smaller(policy, known, carries)
-    policy = _linked(policy, lambda trial, place: keeps(trial, by_place[place]))
+    policy = _linked(policy, known, lambda trial, place: keeps(trial, by_place[place]))
     weighed = under(policy, everything)
     found = Found(policy, weighed, most, std)
     for place, choice in policy.items():
-        if choice.protections != ("std",):
+        if choice.protections != carried:
             which = by_place[place]
-            without = under({**policy, place: known.choice(place, ("std",))}, which)
+            without = under({**policy, place: known.choice(place, carried)}, which)
             more = [(n, _more(now, weighed[n])) for n, now in zip(which, without, strict=True)]
             found.reasons[place] = [(n, by) for n, by in more if by > 0]
     return found
@@ -180,9 +168,11 @@ def _no_worse(now: Weighed, best: Weighed, slack: float) -> bool:
     return now.refusal is None and now.values <= best.values * _SAME + slack
 
 
-def _lighter(policy: dict[Place, Choice], place: Place, keeps: Callable[[dict[Place, Choice]], bool]) -> dict[Place, Choice]:
+def _lighter(
+    policy: dict[Place, Choice], known: Facts, place: Place, keeps: Callable[[dict[Place, Choice]], bool]
+) -> dict[Place, Choice]:
     """Without forms that another one makes up for, such as `det` beside `ope`."""
-    for form in ("det", "ashe", "std"):
+    for form in known.protections.unordered():
         choice = policy[place]
         rest = tuple(p for p in choice.protections if p != form)
         if rest and rest != choice.protections:
@@ -195,22 +185,25 @@ def _lighter(policy: dict[Place, Choice], place: Place, keeps: Callable[[dict[Pl
 def _smaller(
     policy: dict[Place, Choice], known: Facts, carries: Callable[[dict[Place, Choice], Place], bool]
 ) -> dict[Place, Choice]:
-    """Numbers that are only carried along as `ashe`: smaller than `std`, and they show no more."""
+    """Numbers that are only carried along as what could be added up: smaller, and they show no more."""
+    carried, summed = (known.protections.carried,), (known.protections.allowing("sum"),)
     for place, choice in policy.items():
-        if choice.protections == ("std",) and ("ashe",) in known.candidates(place):
-            trial = {**policy, place: replace(choice, protections=("ashe",))}
+        if choice.protections == carried and summed in known.candidates(place):
+            trial = {**policy, place: replace(choice, protections=summed)}
             if carries(trial, place):
                 policy = trial
     return policy
 
 
-def _linked(policy: dict[Place, Choice], keeps: Callable[[dict[Place, Choice], Place], bool]) -> dict[Place, Choice]:
+def _linked(
+    policy: dict[Place, Choice], known: Facts, keeps: Callable[[dict[Place, Choice], Place], bool]
+) -> dict[Place, Choice]:
     """Links only where a join needs them: columns of a link show their equality to each other."""
     for place in sorted(policy):
         choice = policy[place]
         if choice.link:
             trial = {**policy, place: replace(choice, link="")}
-            comparable = _COMPARABLE & set(choice.protections)
+            comparable = known.protections.using("link") & set(choice.protections)
             if not comparable or keeps(trial, place):
                 policy = trial
     alone = {choice.link for choice in policy.values()}

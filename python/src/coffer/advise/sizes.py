@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil, log2
 
 from coffer.advise import domains
 from coffer.advise.planner import Choice, Policy
+from coffer.advise.protections import Protection, Protections
 from coffer.advise.tables import Column, Table
 
 _FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4}
@@ -15,6 +15,8 @@ _TEXT = 20.0
 _DICTIONARY = 1 << 20
 # Plain Parquet of unknown data, beside its values' own bytes.
 _PACKED = 0.5
+# Before each value of no fixed length.
+_LENGTH = 4.0
 _TEE = Choice(("tee",))
 
 
@@ -31,21 +33,23 @@ def plain(table: Table) -> float:
     return sum(_plain(table, column) for column in table.columns)
 
 
-def stored(table: Table, policy: Policy) -> float:
+def stored(table: Table, policy: Policy, protections: Protections) -> float:
     """Bytes of the table sealed under a policy."""
     choices = [(column, policy.get((table.name, column.name), _TEE)) for column in table.columns]
-    # The file's id and the row's number, which say where a std or ashe value is of, pack to nothing.
-    return sum(_form(table, column, choice, form) for column, choice in choices for form in choice.protections)
+    # The file's id and the row's number, which some values need, pack to nothing.
+    return sum(
+        _form(table, column, choice.narrow, protections[name]) for column, choice in choices for name in choice.protections
+    )
 
 
-def seconds(table: Table, policy: Policy, rates: Mapping[str, Mapping[str, float]]) -> float:
+def seconds(table: Table, policy: Policy, protections: Protections) -> float:
     """Time that the schemes take, on one core; reading and packing come on top."""
     total = 0.0
     for column in table.columns:
-        for form in policy.get((table.name, column.name), _TEE).protections:
-            rate = rates[form]
-            fresh = min(table.rows, column.distinct or table.rows) if form == "ope" else table.rows
-            total += fresh * rate["encrypt"] + (table.rows - fresh) * rate["repeated"]
+        for name in policy.get((table.name, column.name), _TEE).protections:
+            cost = protections[name].cost
+            fresh = min(table.rows, column.distinct or table.rows)
+            total += fresh * cost.encrypt + (table.rows - fresh) * cost.repeated
     return total / 1e9
 
 
@@ -53,17 +57,13 @@ def _plain(table: Table, column: Column) -> float:
     return column.packed if column.packed is not None else table.rows * value_bytes(column) * _PACKED
 
 
-def _form(table: Table, column: Column, choice: Choice, form: str) -> float:
-    value = value_bytes(column)
-    if form in ("tee", "plain"):
+def _form(table: Table, column: Column, narrow: bool, protection: Protection) -> float:
+    if protection.whole:
         return _plain(table, column)
-    if form == "ashe":
-        return table.rows * 8.0
-    if form == "std":
-        # A length of four bytes, a nonce that is the row, a tag: nothing to pack.
-        return table.rows * (value + 20)
-    each = {"det": value + 20, "ore": 2 * value + 4, "ope": 8.0 if choice.narrow else 2 * value + 4}[form]
+    cost = protection.cost
+    each = cost.width(value_bytes(column), narrow) + (0.0 if cost.is_number(narrow) else _LENGTH)
     distinct = column.distinct
-    if distinct is None or distinct * each > _DICTIONARY:
+    # Where no two values are alike, there is nothing to pack.
+    if protection.placed or distinct is None or distinct * each > _DICTIONARY:
         return table.rows * each
     return distinct * each + table.rows * ceil(log2(max(2.0, distinct))) / 8

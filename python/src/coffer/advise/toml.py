@@ -11,7 +11,6 @@ from coffer.advise.planner import Choice, Place, Policy
 from coffer.advise.search import Facts
 from coffer.advise.tables import AdviseError, Table
 
-_ORDERED = {"ope", "ore"}
 _TITLE = "# Proposed by `coffer policy advise` from a workload: read it, and change what you know better."
 
 
@@ -55,11 +54,11 @@ def entry(place: Place, choice: Choice, known: Facts) -> str:
     protection = named[0] if len(named) == 1 else f"[{', '.join(named)}]"
     column, domain = known.column(place), known.domains.get(place)
     more = []
-    if domain is not None and domain.written and _ORDERED.union({"ashe"}) & set(choice.protections):
+    if domain is not None and domain.written and known.protections.using("domain") & set(choice.protections):
         more.append(f"domain = {domains.written(domain, column)}")
     if choice.link:
         more.append(f'link = "{choice.link}"')
-    if domain is not None and "ashe" in choice.protections:
+    if domain is not None and known.protections.using("rows") & set(choice.protections):
         more.append(f"rows = {domains.summed_rows(domain, known.tables[place[0]].rows)}")
     return f"{{ protection = {protection}, {', '.join(more)} }}" if more else protection
 

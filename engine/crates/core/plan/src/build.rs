@@ -7,8 +7,11 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use coffer_expr::CompileContext;
-use coffer_protocol::plan::{
-    AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
+use coffer_protocol::{
+    plan::{
+        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
+    },
+    tree::children,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
@@ -418,7 +421,9 @@ impl Builder<'_> {
         let spec = Spec::read(id, join)?;
         if spec.is_paired_loop()
             && partitions > 1
-            && [&join.left, &join.right].iter().any(|side| has_values(side.as_deref()))
+            && [&join.left, &join.right]
+                .iter()
+                .any(|side| side.as_deref().is_some_and(has_values))
         {
             return Err(Unsupported::Operator {
                 node: id,
@@ -521,19 +526,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether rows that came with the fragment are below a node.
-fn has_values(node: Option<&Node>) -> bool {
-    match node.and_then(|node| node.op.as_ref()) {
-        None | Some(Op::Scan(_) | Op::Input(_)) => false,
-        Some(Op::Values(_)) => true,
-        Some(Op::Filter(op)) => has_values(op.child.as_deref()),
-        Some(Op::Project(op)) => has_values(op.child.as_deref()),
-        Some(Op::Aggregate(op)) => has_values(op.child.as_deref()),
-        Some(Op::Sort(op)) => has_values(op.child.as_deref()),
-        Some(Op::Limit(op)) => has_values(op.child.as_deref()),
-        Some(Op::Expand(op)) => has_values(op.child.as_deref()),
-        Some(Op::Reveal(op)) => has_values(op.child.as_deref()),
-        Some(Op::Union(op)) => op.children.iter().any(|child| has_values(Some(child))),
-        Some(Op::Join(op)) => has_values(op.left.as_deref()) || has_values(op.right.as_deref()),
-    }
+/// Whether rows that came with the fragment are below a node, or in it.
+fn has_values(node: &Node) -> bool {
+    matches!(node.op, Some(Op::Values(_))) || children(node).into_iter().any(has_values)
 }

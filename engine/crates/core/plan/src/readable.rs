@@ -4,10 +4,13 @@
 
 use std::fmt::{self, Write};
 
-use coffer_protocol::plan::{
-    AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
-    Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op, partitioning,
-    reveal, sink,
+use coffer_protocol::{
+    plan::{
+        AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
+        Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op,
+        partitioning, reveal, sink,
+    },
+    tree::children,
 };
 
 /// The fragment as indented text, for EXPLAIN.
@@ -44,25 +47,9 @@ impl Writer<'_> {
         };
         self.line(op)?;
         self.text.push('\n');
-        match op {
-            Op::Scan(_) | Op::Input(_) | Op::Values(_) => Ok(()),
-            Op::Filter(filter) => self.child(filter.child.as_deref(), depth),
-            Op::Project(project) => self.child(project.child.as_deref(), depth),
-            Op::Aggregate(aggregate) => self.child(aggregate.child.as_deref(), depth),
-            Op::Sort(sort) => self.child(sort.child.as_deref(), depth),
-            Op::Limit(limit) => self.child(limit.child.as_deref(), depth),
-            Op::Reveal(reveal) => self.child(reveal.child.as_deref(), depth),
-            Op::Expand(expand) => self.child(expand.child.as_deref(), depth),
-            Op::Union(union) => union.children.iter().try_for_each(|child| self.node(child, depth + 1)),
-            Op::Join(join) => {
-                self.child(join.left.as_deref(), depth)?;
-                self.child(join.right.as_deref(), depth)
-            }
-        }
-    }
-
-    fn child(&mut self, child: Option<&Node>, depth: usize) -> fmt::Result {
-        child.map_or(Ok(()), |child| self.node(child, depth + 1))
+        children(node)
+            .into_iter()
+            .try_for_each(|child| self.node(child, depth + 1))
     }
 
     fn line(&mut self, op: &Op) -> fmt::Result {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use coffer_sealing::{FrameHeader, SpillKey, SpillReader, frame::HEADER_LEN, spill::CHUNK_LEN};
+use coffer_sealing::{SpillKey, SpillReader, StreamReader, spill::CHUNK_LEN};
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::{SpillFile, SpillWriter, TempFileFactory};
 use futures::{Stream, stream};
@@ -210,14 +210,15 @@ impl ChunkReader {
             let Some(chunks) = &mut self.chunks else {
                 return Ok(None);
             };
-            let mut frame = vec![0; HEADER_LEN];
-            self.input.read_exact(&mut frame).map_err(fault)?;
-            let header = FrameHeader::parse(&frame).map_err(outward)?;
-            frame.resize(header.frame_len().map_err(outward)?, 0);
-            if let Some(rest) = frame.get_mut(HEADER_LEN..) {
-                self.input.read_exact(rest).map_err(fault)?;
-            }
-            let opened = chunks.open(frame).map_err(outward)?;
+            let mut reader = StreamReader::new();
+            let frame = loop {
+                if let Some(frame) = reader.frame().map_err(outward)? {
+                    break frame;
+                }
+                let missing = reader.missing().map_err(outward)?;
+                self.input.read_exact(reader.room(missing)).map_err(fault)?;
+            };
+            let opened = chunks.open(frame.into_bytes()).map_err(outward)?;
             if opened.is_last() {
                 self.chunks = None;
                 if self.input.read(&mut [0])? != 0 {
@@ -226,7 +227,7 @@ impl ChunkReader {
             }
             let (frame, plain) = opened.into_parts();
             if !plain.is_empty() {
-                return Ok(Some(Bytes::from(frame).slice(plain)));
+                return Ok(Some(frame.freeze().slice(plain)));
             }
         }
     }
@@ -301,6 +302,7 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
+    use coffer_sealing::frame::HEADER_LEN;
 
     const MARK: &[u8] = b"a value that must not reach a disk";
 

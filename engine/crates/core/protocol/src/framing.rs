@@ -3,7 +3,7 @@
 //! The length counts type and payload and is compared with [`MAX_MESSAGE`] before a byte is allocated; a payload's buffer
 //! grows with what has really arrived, so a peer that only claims a long message costs nothing.
 
-use std::io;
+use std::io::{self, Read};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
@@ -72,13 +72,7 @@ pub async fn read_message_up_to<R: AsyncRead + Unpin>(
             };
         }
     }
-    let length = head.get_u32_le() as usize;
-    if length == 0 {
-        return Err(WireError::Empty);
-    }
-    if length > limit {
-        return Err(WireError::TooLong(length as u64));
-    }
+    let length = body_length(head.get_u32_le(), limit)?;
     let mut body = BytesMut::with_capacity(length.min(READ_AHEAD));
     while body.len() < length {
         let mut limited = (&mut *reader).take((length - body.len()) as u64);
@@ -91,6 +85,40 @@ pub async fn read_message_up_to<R: AsyncRead + Unpin>(
         kind,
         payload: body.freeze(),
     }))
+}
+
+/// As [`read_message_up_to`], blocking.
+pub fn read_message_blocking<R: Read>(reader: &mut R, limit: usize) -> Result<Option<Message>, WireError> {
+    let mut head = Vec::with_capacity(4);
+    reader.take(4).read_to_end(&mut head)?;
+    let Ok(head) = <[u8; 4]>::try_from(head.as_slice()) else {
+        return if head.is_empty() {
+            Ok(None)
+        } else {
+            Err(WireError::Truncated)
+        };
+    };
+    let length = body_length(u32::from_le_bytes(head), limit)?;
+    // It grows with what has arrived.
+    let mut body = Vec::new();
+    reader.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(WireError::Truncated);
+    }
+    let mut body = Bytes::from(body);
+    let kind = body.get_u8();
+    Ok(Some(Message { kind, payload: body }))
+}
+
+fn body_length(claimed: u32, limit: usize) -> Result<usize, WireError> {
+    let length = claimed as usize;
+    if length == 0 {
+        return Err(WireError::Empty);
+    }
+    if length > limit {
+        return Err(WireError::TooLong(length as u64));
+    }
+    Ok(length)
 }
 
 /// Appends a protobuf message to `out`.
@@ -106,6 +134,25 @@ pub fn put_raw(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Result<(), WireE
         out.put_slice(part);
     }
     Ok(())
+}
+
+/// Begins a message of raw bytes whose length is not known yet. What it is given back is for [`end_message`], after whatever
+/// was appended.
+pub fn begin_message(out: &mut Vec<u8>, kind: u8) -> usize {
+    let start = out.len();
+    out.put_u32_le(0);
+    out.put_u8(kind);
+    start
+}
+
+/// Fills in the length of the message that was begun at `start` and ends with `out`. It is the caller's to end it in time: one over
+/// the limit is refused by whoever reads it.
+pub fn end_message(out: &mut [u8], start: usize) {
+    let length = out.len().saturating_sub(start).saturating_sub(4);
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<4>) {
+        *place = length.to_le_bytes();
+    }
 }
 
 fn put_header(out: &mut Vec<u8>, kind: u8, payload: usize) -> Result<(), WireError> {
@@ -140,6 +187,43 @@ mod tests {
         assert_eq!(messages.len(), 2);
         assert_eq!((messages[0].kind, messages[0].payload.as_ref()), (9, &b"abc"[..]));
         assert_eq!((messages[1].kind, messages[1].payload.len()), (10, 0));
+    }
+
+    #[tokio::test]
+    async fn a_message_ended_later_is_as_one_that_was_put() {
+        let mut out = Vec::new();
+        put_raw(&mut out, 9, &[b"abc"]).unwrap();
+        let start = begin_message(&mut out, 10);
+        out.extend_from_slice(b"de");
+        end_message(&mut out, start);
+        let messages = read_all(&out).await.unwrap();
+        assert_eq!((messages[1].kind, messages[1].payload.as_ref()), (10, &b"de"[..]));
+    }
+
+    #[tokio::test]
+    async fn blocking_or_not_messages_read_alike() {
+        let mut out = Vec::new();
+        put_raw(&mut out, 9, &[b"abc"]).unwrap();
+        put_raw(&mut out, 10, &[]).unwrap();
+        for cut in 0..=out.len() {
+            let mut bytes = &out[..cut];
+            let mut messages = Vec::new();
+            let ended = loop {
+                match read_message_blocking(&mut bytes, MAX_MESSAGE) {
+                    Ok(Some(message)) => messages.push((message.kind, message.payload)),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error.to_string()),
+                }
+            };
+            let wanted = read_all(&out[..cut]).await;
+            assert_eq!(ended.is_ok(), wanted.is_ok(), "cut at {cut}");
+            for wanted in wanted.into_iter().flatten().zip(messages) {
+                assert_eq!((wanted.0.kind, wanted.0.payload), wanted.1);
+            }
+        }
+        for wrong in [[0; 4], [255; 4]] {
+            assert!(read_message_blocking(&mut &wrong[..], MAX_MESSAGE).is_err());
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use crate::codec::{self, Cells};
 use crate::scheme::check_type;
 use crate::siv::{SIV_LEN, Siv};
-use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "det";
 
@@ -60,14 +60,6 @@ impl Scheme for Det {
 
     fn stored_type(&self) -> DataType {
         DataType::Binary
-    }
-
-    fn computable(&self) -> Computable {
-        Computable {
-            equality: true,
-            exact: true,
-            ..Computable::NOTHING
-        }
     }
 
     fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {

@@ -1,14 +1,7 @@
 //! The protections of a column: one module for each scheme, behind one trait, over whole Arrow columns.
 //!
-//! | module | stored | the host learns |
-//! |---|---|---|
-//! | [`plain`] | the column | everything |
-//! | [`tee`] | the column, which Parquet's encryption seals | sizes |
-//! | [`standard`] | AES-256-GCM for each value | which values are NULL, lengths |
-//! | [`det`] | AES-SIV (RFC 5297) | equality, which values are NULL, lengths |
-//! | [`ope`] | Boldyreva et al. 2009 | order, about the upper half of the bits, which values are NULL |
-//! | [`ore`] | Chenette, Lewi, Weis, Wu 2016 | order, the first differing bit of each pair, which values are NULL |
-//! | [`ashe`] | Seabed's additively symmetric encryption | which rows each sum took, which values are NULL |
+//! What each of them shows to whoever holds the files, what it allows without a key and what it costs is in one place,
+//! [`table`]: a new scheme is a module and a row there.
 //!
 //! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
 //! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
@@ -40,6 +33,7 @@ mod protection;
 mod scheme;
 mod siv;
 pub mod standard;
+pub mod table;
 pub mod tee;
 
 pub use ashe::{Ashe, AsheSum, SumOpening};
@@ -50,9 +44,10 @@ pub use ope::Ope;
 pub use ore::Ore;
 pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
-pub use protection::Protection;
-pub use scheme::{ColumnSpec, Computable, Scheme, SchemeKey};
+pub use protection::{Protection, Protections, UnknownProtection};
+pub use scheme::{ColumnSpec, Scheme, SchemeKey};
 pub use standard::Standard;
+pub use table::{Capability, Leakage, Opener, Setting};
 pub use tee::Tee;
 
 #[cfg(test)]

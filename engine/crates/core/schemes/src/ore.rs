@@ -18,7 +18,7 @@ use crate::aes::{Aes, BLOCK};
 use crate::codec;
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "ore";
 /// Values whose AES blocks are made together.
@@ -82,15 +82,6 @@ impl Scheme for Ore {
 
     fn stored_type(&self) -> DataType {
         DataType::Binary
-    }
-
-    fn computable(&self) -> Computable {
-        Computable {
-            equality: true,
-            order: true,
-            exact: self.ordinals.exact(),
-            ..Computable::NOTHING
-        }
     }
 
     fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {

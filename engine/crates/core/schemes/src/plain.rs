@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;
 
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError};
+use crate::{ColumnSpec, Place, Scheme, SchemeError};
 
 /// The scheme that changes nothing.
 pub struct Plain(DataType);
@@ -23,10 +23,6 @@ impl Scheme for Plain {
 
     fn stored_type(&self) -> DataType {
         self.0.clone()
-    }
-
-    fn computable(&self) -> Computable {
-        Computable::ALL
     }
 
     fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {

@@ -6,16 +6,13 @@ use coffer_sealing::{DerivationKey, Secret};
 
 use crate::{Domain, Place, SchemeError};
 
-/// A way to store a column so that some work needs no key.
+/// A way to store a column so that some work needs no key: which, its row in [`crate::table`] says.
 pub trait Scheme: Send + Sync {
     /// Its name in a policy.
     fn name(&self) -> &'static str;
 
     /// The type of the stored column.
     fn stored_type(&self) -> DataType;
-
-    /// What an engine without keys can do with the stored column.
-    fn computable(&self) -> Computable;
 
     /// The stored form of a column of the logical type. NULL stays NULL.
     ///
@@ -32,45 +29,6 @@ pub trait Scheme: Send + Sync {
     {
         SchemeKey::generate()
     }
-}
-
-/// Work that the stored form allows without a key. What is false here needs an enclave or the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Computable {
-    /// `=`, `<>`, `IN` with literals encrypted for the column; joins with columns of the link group; `GROUP BY`, `DISTINCT`.
-    pub equality: bool,
-    /// `<`, `BETWEEN`, `MIN`, `MAX`, `ORDER BY`.
-    pub order: bool,
-    /// Whether that order is the stored form's own (signed integers, unsigned bytes), or needs the scheme's comparator.
-    pub order_by_bytes: bool,
-    /// Whether equality and order are of the whole value. `false`: of a prefix, so a filter keeps too much and must be
-    /// repeated where the value is opened.
-    pub exact: bool,
-    /// `SUM`, and `AVG` as sum and count.
-    pub sum: bool,
-    /// Everything else: the value itself is there.
-    pub value: bool,
-}
-
-impl Computable {
-    /// Only `IS NULL`, `COUNT`, and being carried along.
-    pub const NOTHING: Self = Self {
-        equality: false,
-        order: false,
-        order_by_bytes: false,
-        exact: false,
-        sum: false,
-        value: false,
-    };
-    /// The whole of SQL.
-    pub const ALL: Self = Self {
-        equality: true,
-        order: true,
-        order_by_bytes: true,
-        exact: true,
-        sum: true,
-        value: true,
-    };
 }
 
 /// What a scheme must know of a column.

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use coffer_sealing::DerivationKey;
+use coffer_sealing::{DerivationKey, InsecureNumberedKey};
 
 use crate::codec::{self, Cells};
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, FileId, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, FileId, Place, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "std";
 /// Bytes that a stored value is longer than its plaintext.
@@ -27,7 +26,7 @@ pub struct Standard {
     data_type: DataType,
     width: Option<usize>,
     root: DerivationKey,
-    files: Mutex<HashMap<FileId, Arc<LessSafeKey>>>,
+    files: Mutex<HashMap<FileId, Arc<InsecureNumberedKey>>>,
 }
 
 impl Standard {
@@ -41,14 +40,13 @@ impl Standard {
         })
     }
 
-    fn file_key(&self, file: &FileId) -> Result<Arc<LessSafeKey>, SchemeError> {
+    fn file_key(&self, file: &FileId) -> Result<Arc<InsecureNumberedKey>, SchemeError> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = files.get(file) {
             return Ok(Arc::clone(key));
         }
         let secret = self.root.derive("file", &[file])?;
-        let key = UnboundKey::new(&AES_256_GCM, secret.expose()).map_err(|_| SchemeError::Crypto)?;
-        let key = Arc::new(LessSafeKey::new(key));
+        let key = Arc::new(InsecureNumberedKey::new(&secret)?);
         if files.len() >= KEPT_FILES {
             files.clear();
         }
@@ -56,12 +54,12 @@ impl Standard {
         Ok(key)
     }
 
-    /// The key and the nonce of each valid row, in order; keys are looked up when the file changes.
+    /// The key and the number of each valid row, in order; keys are looked up when the file changes.
     fn locate<'a>(
         &'a self,
         place: Place<'a>,
-    ) -> impl FnMut(usize) -> Result<(Arc<LessSafeKey>, Nonce), SchemeError> + 'a {
-        let mut last: Option<(FileId, Arc<LessSafeKey>)> = None;
+    ) -> impl FnMut(usize) -> Result<(Arc<InsecureNumberedKey>, u64), SchemeError> + 'a {
+        let mut last: Option<(FileId, Arc<InsecureNumberedKey>)> = None;
         move |i| {
             let (file, row) = place.at(i).ok_or(SchemeError::PlaceNeeded { scheme: NAME })?;
             let key = match &last {
@@ -72,7 +70,7 @@ impl Standard {
                     key
                 }
             };
-            Ok((key, nonce(row)))
+            Ok((key, row))
         }
     }
 
@@ -88,13 +86,10 @@ impl Standard {
         for (row, value) in values.enumerate() {
             let start = out.len();
             if column.is_valid(row) {
-                let (key, nonce) = locate(row)?;
+                let (key, number) = locate(row)?;
                 out.extend_from_slice(value);
-                let body = out.get_mut(start..).unwrap_or_default();
-                let tag = key
-                    .seal_in_place_separate_tag(nonce, Aad::empty(), body)
-                    .map_err(|_| SchemeError::Crypto)?;
-                out.extend_from_slice(tag.as_ref());
+                let tag = key.seal(number, out.get_mut(start..).unwrap_or_default())?;
+                out.extend_from_slice(&tag);
             }
             lengths.push(out.len().saturating_sub(start));
         }
@@ -109,10 +104,6 @@ impl Scheme for Standard {
 
     fn stored_type(&self) -> DataType {
         DataType::Binary
-    }
-
-    fn computable(&self) -> Computable {
-        Computable::NOTHING
     }
 
     fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
@@ -136,13 +127,10 @@ impl Scheme for Standard {
         for (row, sealed) in array.iter().enumerate() {
             let start = out.len();
             if let Some(sealed) = sealed {
-                let (key, nonce) = locate(row)?;
+                let (key, number) = locate(row)?;
                 out.extend_from_slice(sealed);
                 let body = out.get_mut(start..).unwrap_or_default();
-                let opened = key
-                    .open_in_place(nonce, Aad::empty(), body)
-                    .map_err(|_| SchemeError::Unauthentic { row })?
-                    .len();
+                let opened = key.open(number, body).map_err(|_| SchemeError::Unauthentic { row })?;
                 if self.width.is_some_and(|width| width != opened) {
                     return Err(SchemeError::Unauthentic { row });
                 }
@@ -157,15 +145,6 @@ impl Scheme for Standard {
             None => codec::decode_variable(NAME, &self.data_type, lengths, out, array.nulls().cloned()),
         }
     }
-}
-
-/// The row's number, little-endian, then four zero bytes.
-fn nonce(row: u64) -> Nonce {
-    let mut bytes = [0; NONCE_LEN];
-    for (to, from) in bytes.iter_mut().zip(row.to_le_bytes()) {
-        *to = from;
-    }
-    Nonce::assume_unique_for_key(bytes)
 }
 
 /// Bytes of a stored value beyond the plaintext's.

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;
 
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError};
+use crate::{ColumnSpec, Place, Scheme, SchemeError};
 
 /// The marker of a column that is sealed as a whole.
 pub struct Tee(DataType);
@@ -26,11 +26,6 @@ impl Scheme for Tee {
 
     fn stored_type(&self) -> DataType {
         self.0.clone()
-    }
-
-    /// Nothing *without a key*; inside an enclave, everything.
-    fn computable(&self) -> Computable {
-        Computable::NOTHING
     }
 
     fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {

@@ -27,7 +27,7 @@ const FLAG_LAST: u8 = 1;
 
 /// A header as it came: well-formed, not yet authenticated. Good for one thing, to know how many bytes to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameHeader {
+pub(crate) struct FrameHeader {
     counter: u64,
     last: bool,
     sealed_len: u32,
@@ -35,7 +35,7 @@ pub struct FrameHeader {
 
 impl FrameHeader {
     /// Reads the first [`HEADER_LEN`] bytes of a frame.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let [version, flags, reserved_low, reserved_high] = field::<4>(bytes, 0)?;
         let counter = u64::from_le_bytes(field(bytes, 4)?);
         let sealed_len = u32::from_le_bytes(field(bytes, 12)?);
@@ -58,8 +58,13 @@ impl FrameHeader {
     }
 
     /// Bytes of the whole frame, header included; at most [`MAX_FRAME_LEN`].
-    pub fn frame_len(&self) -> Result<usize, Error> {
+    pub(crate) fn frame_len(&self) -> Result<usize, Error> {
         Ok(HEADER_LEN + self.sealed_len()?)
+    }
+
+    /// Whether it says that the stream ends here.
+    pub(crate) fn is_last(&self) -> bool {
+        self.last
     }
 
     fn sealed_len(&self) -> Result<usize, Error> {

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use zeroize::Zeroizing;
 
-use crate::{ColumnId, Secret, TableId, fill_random};
-
-const TAG_LEN: usize = 16;
+use crate::{ColumnId, Secret, TableId, aead};
 
 /// Names a KEK: `<table id, hex>.<column id>` or `<table id, hex>.footer`. The Parquet files carry it as the master key's
 /// id of the PME key tools.
@@ -149,29 +146,8 @@ impl Kek {
 
     /// `base64(nonce ‖ AES-256-GCM(KEK, data key, AAD = id))`, a fresh random nonce each time.
     pub fn wrap(&self, dek: &[u8]) -> Result<String, KekError> {
-        let mut nonce = [0; NONCE_LEN];
-        fill_random(&mut nonce)?;
-        self.wrap_with(nonce, dek)
-    }
-
-    /// The nonce is drawn above, always; only the making of test vectors gives one.
-    fn wrap_with(&self, nonce: [u8; NONCE_LEN], dek: &[u8]) -> Result<String, KekError> {
-        if !matches!(dek.len(), 16 | 24 | 32) {
-            return Err(KekError::DekLength(dek.len()));
-        }
-        let mut sealed = Zeroizing::new(Vec::with_capacity(NONCE_LEN + dek.len() + TAG_LEN));
-        sealed.extend_from_slice(&nonce);
-        sealed.extend_from_slice(dek);
-        let body = sealed.get_mut(NONCE_LEN..).unwrap_or_default();
-        let tag = self
-            .aead()?
-            .seal_in_place_separate_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(self.id.to_string()),
-                body,
-            )
-            .map_err(|_| crate::Error::Crypto)?;
-        sealed.extend_from_slice(tag.as_ref());
+        check_length(dek.len())?;
+        let sealed = aead::wrap(self.secret.expose(), self.id.to_string().as_bytes(), dek)?;
         Ok(BASE64.encode(sealed.as_slice()))
     }
 
@@ -182,28 +158,30 @@ impl Kek {
             return Err(malformed());
         }
         let bytes = BASE64.decode(wrapped).map_err(|_| malformed())?;
-        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>().ok_or_else(malformed)?;
-        let mut dek = Zeroizing::new(sealed.to_vec());
-        let length = self
-            .aead()?
-            .open_in_place(
-                Nonce::assume_unique_for_key(*nonce),
-                Aad::from(self.id.to_string()),
-                &mut dek,
-            )
-            .map_err(|_| KekError::Unauthentic(self.id))?
-            .len();
-        if !matches!(length, 16 | 24 | 32) {
-            return Err(KekError::DekLength(length));
-        }
-        dek.truncate(length);
+        let dek =
+            aead::unwrap(self.secret.expose(), self.id.to_string().as_bytes(), &bytes).map_err(
+                |error| match error {
+                    crate::Error::Truncated { .. } => malformed(),
+                    crate::Error::Unauthentic => KekError::Unauthentic(self.id),
+                    error => KekError::Sealing(error),
+                },
+            )?;
+        check_length(dek.len())?;
         Ok(dek)
     }
+}
 
-    fn aead(&self) -> Result<LessSafeKey, KekError> {
-        let key = UnboundKey::new(&AES_256_GCM, self.secret.expose()).map_err(|_| crate::Error::Crypto)?;
-        Ok(LessSafeKey::new(key))
+fn check_length(dek: usize) -> Result<(), KekError> {
+    match dek {
+        16 | 24 | 32 => Ok(()),
+        length => Err(KekError::DekLength(length)),
     }
+}
+
+/// The key that another program wrapped as [`Kek::wrap`] does, under a KEK of 16 or 32 bytes and the name that it has there; none
+/// if it does not open.
+pub fn unwrap_foreign(kek: &[u8], name: &[u8], wrapped: &str) -> Option<Zeroizing<Vec<u8>>> {
+    aead::unwrap(kek, name, &BASE64.decode(wrapped).ok()?).ok()
 }
 
 /// The KEKs that a query may use, by name.

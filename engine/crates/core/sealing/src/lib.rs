@@ -7,7 +7,7 @@
 //! * a **spill file** ([`spill`]): a stream whose key never leaves the process.
 //!
 //! What the crate guarantees: nobody outside can alter, reorder, cut, repeat or move a frame or message to another
-//! place without an error here, and no caller ever picks a nonce. A stream's key includes the attempt id, which
+//! place without an error here, and no caller ever picks a nonce, but of the one key that is named for it. A stream's key includes the attempt id, which
 //! [`Attempt`] draws itself, and each target of an attempt can be sealed once only.
 //!
 //! What it does not do: I/O, replay across streams (which attempt counts is decided by the commit records, one layer
@@ -36,6 +36,7 @@ mod ids;
 pub mod kek;
 pub mod message;
 pub mod object;
+mod reader;
 mod schedule;
 mod secret;
 pub mod spill;
@@ -43,17 +44,19 @@ pub mod stream;
 #[cfg(feature = "unsealed")]
 mod unsealed;
 
+pub use aead::InsecureNumberedKey;
 pub use blob::{open_blob, seal_blob};
 pub use digest::sha256;
 pub use error::{Error, Fault, RefusedBy};
 pub use execution::{split_execution, with_execution};
-pub use frame::{FrameHeader, MAX_FRAME_LEN, OpenedFrame};
+pub use frame::{MAX_FRAME_LEN, OpenedFrame};
 pub use ids::{
     AttemptId, ColumnId, ExecutionId, LinkId, MessageId, Partition, SessionId, SessionIssuer, StageId, TableId,
 };
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use message::{MessageIdentity, Purpose, identity, open_message, seal_message};
 pub use object::{ObjectKind, open_object, seal_object};
+pub use reader::{OpenedStream, SealedFrame, StreamReader};
 pub use schedule::{DerivationKey, SessionKey};
 pub use secret::{Secret, fill_random};
 pub use spill::{SpillKey, SpillReader, SpillWriter};

@@ -73,7 +73,7 @@ pub struct SpillReader {
 }
 
 impl SpillReader {
-    /// Opens the next chunk in place; the buffer holds exactly one (see [`crate::FrameHeader`]).
+    /// Opens the next chunk in place; the buffer holds exactly one (see [`crate::StreamReader`]).
     pub fn open<B: AsMut<[u8]>>(&mut self, chunk: B) -> Result<OpenedFrame<B>, Error> {
         self.frames.open(chunk)
     }

@@ -282,7 +282,7 @@ impl StreamOpener {
         })
     }
 
-    /// Opens the next frame, in place. The buffer holds exactly one frame (see [`crate::FrameHeader::frame_len`]).
+    /// Opens the next frame, in place. The buffer holds exactly one frame (see [`crate::StreamReader`]).
     /// After an error nothing more opens.
     pub fn open<B: AsMut<[u8]>>(&mut self, frame: B) -> Result<OpenedFrame<B>, Error> {
         self.frames.open(frame)

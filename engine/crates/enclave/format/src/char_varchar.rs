@@ -149,7 +149,7 @@ mod tests {
             name: name.into(),
             kind,
             nullable: true,
-            protection: "tee".into(),
+            protection: coffer_schemes::Protection::Tee.into(),
         }
     }
 

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use arrow::datatypes::Field;
-use coffer_schemes::Protection;
+use coffer_schemes::{Capability, Opener, Protection, Setting, UnknownProtection, table::Treatment};
 use coffer_sealing::{ColumnId, LinkId, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -19,78 +19,73 @@ pub const FILE_ID: usize = 16;
 
 /// What a stored column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum Form {
-    /// The column, in the clear.
-    Plain,
-    /// The column, under Parquet's encryption.
-    Tee,
-    /// Sums of it open.
-    Ashe,
-    /// Each value sealed.
-    Std,
-    /// Equality shows.
-    Det,
-    /// Order shows.
-    Ope,
-    /// Order shows to a comparator.
-    Ore,
-    /// The file's id, in each row: `std` and `ashe` values need it.
+    /// A column's values, under one of its protections.
+    Of(Protection),
+    /// The file's id, in each row, for values that say nothing without it.
     File,
-    /// The row's number in its file: `std` and `ashe` values need it.
+    /// The row's number in its file, for values that say nothing without it.
     Row,
 }
 
 impl Form {
-    /// As which a protection is stored.
-    pub fn of(protection: Protection) -> Self {
-        match protection {
-            Protection::Plain => Self::Plain,
-            Protection::Std => Self::Std,
-            Protection::Det => Self::Det,
-            Protection::Ope => Self::Ope,
-            Protection::Ore => Self::Ore,
-            Protection::Ashe => Self::Ashe,
-            Protection::Tee => Self::Tee,
-        }
-    }
-
     /// The protection that it is; none of a file's id and row numbers.
     pub fn protection(self) -> Option<Protection> {
-        Some(match self {
-            Self::Plain => Protection::Plain,
-            Self::Std => Protection::Std,
-            Self::Det => Protection::Det,
-            Self::Ope => Protection::Ope,
-            Self::Ore => Protection::Ore,
-            Self::Ashe => Protection::Ashe,
-            Self::Tee => Protection::Tee,
-            Self::File | Self::Row => return None,
-        })
+        match self {
+            Self::Of(protection) => Some(protection),
+            Self::File | Self::Row => None,
+        }
     }
 
     /// As in manifests and messages.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Of(protection) => protection.name(),
             Self::File => "file",
             Self::Row => "row",
-            form => form.protection().map_or("", Protection::name),
         }
     }
 
     /// Whether its column chunks lie unencrypted in the files.
     pub fn is_clear(self) -> bool {
-        self != Self::Tee
+        self.protection().is_none_or(Protection::is_host_readable)
     }
 
     /// Whether columns of one link share its key.
     pub fn is_linked(self) -> bool {
-        matches!(self, Self::Det | Self::Ope | Self::Ore)
+        self.uses(Setting::Link)
     }
 
     /// Whether its values say nothing without the file's id and the row's number.
     pub fn needs_place(self) -> bool {
-        matches!(self, Self::Std | Self::Ashe)
+        self.protection().is_some_and(|protection| protection.row().needs_place)
+    }
+
+    /// Whether it uses what a policy may say of a column.
+    pub fn uses(self, setting: Setting) -> bool {
+        self.protection().is_some_and(|protection| protection.uses(setting))
+    }
+}
+
+impl From<Form> for &'static str {
+    fn from(form: Form) -> Self {
+        form.name()
+    }
+}
+
+impl TryFrom<String> for Form {
+    type Error = UnknownProtection;
+
+    fn try_from(name: String) -> Result<Self, UnknownProtection> {
+        match name.as_str() {
+            "file" => Ok(Self::File),
+            "row" => Ok(Self::Row),
+            other => match Protection::from_name(other) {
+                Some(protection) => Ok(Self::Of(protection)),
+                None => Err(UnknownProtection(name)),
+            },
+        }
     }
 }
 
@@ -157,9 +152,21 @@ impl StoredColumn {
         Field::new(self.name(), self.kind.to_arrow(), self.nullable)
     }
 
+    /// What its protection does to the column's values; none of a file's id and row numbers. `texts`: whether they are
+    /// strings or bytes, which a prefix says as well.
+    pub fn treatment(&self, texts: bool) -> Option<Treatment> {
+        let protection = self.form.protection()?;
+        Some(protection.treatment(texts || self.prefix.is_some()))
+    }
+
     /// Whether the column's values can be had from it.
     pub fn opens(&self) -> bool {
-        self.form.protection().is_some() && self.prefix.is_none()
+        (self.treatment(false)).is_some_and(|treatment| treatment.opened_by != Opener::Nobody)
+    }
+
+    /// Whether this can be done with it unopened.
+    pub fn allows(&self, capability: Capability) -> bool {
+        (self.treatment(false)).is_some_and(|treatment| treatment.allows.contains(&capability))
     }
 
     /// The group of stored columns, of whatever tables, with comparable ciphertexts; empty where there is none.

@@ -14,9 +14,6 @@ use crate::{Column, Error, SparkType};
 /// A partition column's value as text; none is NULL.
 pub type PartitionValue = Option<String>;
 
-/// The protection whose values may appear in paths.
-pub const PLAIN: &str = "plain";
-
 const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 const DAY_MICROS: i64 = 86_400_000_000;
 
@@ -59,7 +56,7 @@ pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result
 /// The folders that a file with these values lies in, `a=1/b=2/`: of the plain columns alone.
 pub fn folders<'a>(columns: impl Iterator<Item = (&'a Column, &'a PartitionValue)>) -> String {
     columns
-        .filter(|(column, _)| column.protection == PLAIN)
+        .filter(|(column, _)| column.is_in_paths())
         .map(|(column, value)| {
             let value = match value.as_deref().map(|text| shown(column.kind, text)) {
                 None => NULL_FOLDER.to_owned(),
@@ -158,9 +155,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use coffer_schemes::Protection;
+
     use super::*;
 
-    fn column(name: &str, kind: SparkType, protection: &str) -> Column {
+    fn column(name: &str, kind: SparkType, protection: Protection) -> Column {
         Column {
             id: 1,
             name: name.into(),
@@ -173,9 +172,9 @@ mod tests {
     #[test]
     fn folders_carry_plain_values_only() {
         let columns = [
-            column("day", SparkType::Date, PLAIN),
-            column("who", SparkType::String, "tee"),
-            column("x/y", SparkType::String, PLAIN),
+            column("day", SparkType::Date, Protection::Plain),
+            column("who", SparkType::String, Protection::Tee),
+            column("x/y", SparkType::String, Protection::Plain),
         ];
         let values = [Some("19782".to_owned()), Some("secret".into()), Some("../a=b".into())];
         let path = folders(columns.iter().zip(&values));

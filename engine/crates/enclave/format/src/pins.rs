@@ -2,6 +2,7 @@
 
 use arrow::datatypes::Field;
 use aws_lc_rs::digest::{SHA256, digest};
+use coffer_schemes::{Opener, Protection, Protections};
 use coffer_sealing::ColumnId;
 use serde::{Deserialize, Serialize};
 
@@ -68,13 +69,20 @@ pub struct Column {
     pub nullable: bool,
     /// As the policy has it: "tee", "det+ope"; of a partition column "tee" or "plain": its values are in paths then. What lies in
     /// the files, the manifest's stored columns say.
-    pub protection: String,
+    #[serde(with = "as_text")]
+    pub protection: Protections,
 }
 
 impl Column {
     /// The id as a type.
     pub fn id(&self) -> ColumnId {
         ColumnId(self.id)
+    }
+
+    /// Whether its values are in its files' paths, if the table is partitioned by it.
+    pub fn is_in_paths(&self) -> bool {
+        let open = |protection: &Protection| protection.row().numbers.opened_by == Opener::Anyone;
+        self.protection.as_slice().iter().all(open)
     }
 
     /// As an Arrow field.
@@ -123,6 +131,21 @@ pub struct FilePin {
     /// The value of each partition column, which is that of all its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
+}
+
+/// Protections as one text, "det+ope".
+mod as_text {
+    use coffer_schemes::Protections;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(protections: &Protections, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(protections)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Protections, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 /// Bytes as hex text.

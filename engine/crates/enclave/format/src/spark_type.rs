@@ -89,6 +89,11 @@ impl SparkType {
         matches!(self, Self::String | Self::Char { .. } | Self::Varchar { .. })
     }
 
+    /// STRING, CHAR, VARCHAR or BINARY: values of any length, of which only a prefix has an order that schemes keep.
+    pub fn is_bytes(self) -> bool {
+        self.is_text() || self == Self::Binary
+    }
+
     /// The type of its values: Spark computes with CHAR and VARCHAR as strings.
     pub fn of_values(self) -> Self {
         if self.is_text() { Self::String } else { self }

@@ -14,6 +14,7 @@ use arrow::{
     compute::{concat_batches, take_record_batch},
     datatypes::{Schema, SchemaRef},
 };
+use coffer_schemes::Capability;
 use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
@@ -301,24 +302,27 @@ impl<D: Disk> TableWriter<D> {
         let mut keys = Vec::new();
         for stored in encoder.stored() {
             let path = ColumnPath::from(stored.name());
+            let ordered = [Capability::Everything, Capability::Order, Capability::PrefixOrder];
             builder = match stored.form {
-                Form::Tee => {
+                form if !form.is_clear() => {
                     keys.push((
                         stored.name(),
                         pme::new_data_key(&KekId::column(self.table, stored.id()), &self.keks, false)?,
                     ));
                     builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
                 }
-                Form::Plain | Form::Ope => builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk),
+                _ if ordered.into_iter().any(|order| stored.allows(order)) => {
+                    builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
+                }
                 Form::Row => builder
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
                 // No two values are equal, and none packs.
-                Form::Std | Form::Ashe => builder
+                form if form.needs_place() => builder
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_compression(path, Compression::UNCOMPRESSED),
                 // A ciphertext is three times as long as most values: it pays to store each once.
-                Form::Det | Form::Ore => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
+                Form::Of(_) => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
                 Form::File => builder,
             };
         }

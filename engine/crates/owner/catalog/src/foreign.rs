@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use coffer_custody::FileKeys;
 use coffer_format::{
     Error as FormatError, KeyMaterial,
     pme::{KekSource, KeyWrapping},
 };
+use coffer_sealing::kek::unwrap_foreign;
 use zeroize::Zeroizing;
 
 use crate::Error;
@@ -31,7 +31,7 @@ fn open_by<E: From<FormatError>>(
     let wrong = || FormatError::DataKey(material.kek_id.clone());
     let inner = master(inner)?;
     let id = STANDARD.decode(id).map_err(|_| wrong())?;
-    Ok(open(&inner, &id, data).ok_or_else(wrong)?)
+    Ok(unwrap_foreign(&inner, &id, data).ok_or_else(wrong)?)
 }
 
 /// KEKs of foreign files, by whatever ids their writer gave them.
@@ -54,21 +54,7 @@ impl KekSource for NamedKeks {
         let name = &material.kek_id;
         let kek = self.0.get(name).ok_or_else(|| FormatError::KekMissing(name.clone()))?;
         open_by(material, |wrapped| {
-            open(kek, name.as_bytes(), wrapped).ok_or_else(|| FormatError::DataKey(name.clone()))
+            unwrap_foreign(kek, name.as_bytes(), wrapped).ok_or_else(|| FormatError::DataKey(name.clone()))
         })
     }
-}
-
-fn open(key: &[u8], aad: &[u8], wrapped: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let wrapped = STANDARD.decode(wrapped).ok()?;
-    let (nonce, body) = wrapped.split_at_checked(NONCE_LEN)?;
-    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-    let mut body = Zeroizing::new(body.to_vec());
-    let plain = cipher(key)?.open_in_place(nonce, Aad::from(aad), &mut body).ok()?;
-    Some(Zeroizing::new(plain.to_vec()))
-}
-
-fn cipher(key: &[u8]) -> Option<LessSafeKey> {
-    let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
-    UnboundKey::new(algorithm, key).ok().map(LessSafeKey::new)
 }

@@ -198,7 +198,7 @@ impl Manifest {
         if !self.stored.is_empty() && !partitions.is_empty() {
             return malformed("its stored columns are partitioned");
         }
-        let open = |column: &&Column| column.protection == partition::PLAIN && !distinct.contains(&column.id);
+        let open = |column: &&Column| column.is_in_paths() && !distinct.contains(&column.id);
         if self.stored.is_empty() && self.columns.iter().any(|column| open(&column)) {
             return malformed("a column is plain that is no partition column");
         }
@@ -349,6 +349,7 @@ pub(crate) mod table_id {
 mod tests {
     use super::*;
     use coffer_format::{Adopted, AdoptedKey, SparkType};
+    use coffer_schemes::Protection;
 
     #[test]
     fn an_adopted_file_has_no_prefix_of_ours() {
@@ -383,7 +384,7 @@ mod tests {
                     name: "a".to_owned(),
                     kind: SparkType::Long,
                     nullable: true,
-                    protection: "tee".to_owned(),
+                    protection: Protection::Tee.into(),
                 }],
                 stored: Vec::new(),
                 partition_columns: Vec::new(),

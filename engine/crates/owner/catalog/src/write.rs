@@ -14,6 +14,7 @@ use coffer_custody::{Draft, Home, Policy, TableKey, TablePolicy, Vault, WrappedK
 use coffer_format::{
     Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId, WriteOptions, partition,
 };
+use coffer_schemes::Protections;
 use coffer_sealing::{KekSet, TableId};
 
 use crate::{
@@ -481,9 +482,9 @@ fn by_policy(
     let mut columns = Vec::with_capacity(new.columns.len());
     for (name, kind, nullable) in new.columns {
         let protection = if new.partitioned_by.contains(&name) {
-            rules.partition_protection(&name)?.to_string()
+            rules.partition_protection(&name)?.into()
         } else {
-            rules.column(&name).text()
+            Protections::new(rules.column(&name).protections())
         };
         let same = |column: &&Column| column.name == name && column.kind == kind && column.protection == protection;
         let id = match before.iter().find(same) {
@@ -524,12 +525,12 @@ fn by_policy(
 fn check_unchanged(rules: &TablePolicy, manifest: &Manifest) -> Result<(), Error> {
     rules.check_columns(manifest.columns.iter().map(|column| column.name.as_str()))?;
     for column in &manifest.columns {
-        let wanted = rules.column(&column.name).text();
-        if wanted != column.protection {
+        let wanted = rules.column(&column.name);
+        if wanted.protections() != column.protection.as_slice() {
             return Err(Error::ProtectionChanged {
                 column: column.name.clone(),
-                stored: column.protection.clone(),
-                policy: wanted,
+                stored: column.protection.to_string(),
+                policy: wanted.text(),
             });
         }
     }

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use coffer_catalog::{Change, Error, NewColumns, Register, TableWrite, VerifiedManifest, verify};
 use coffer_custody::{Draft, Policy};
 use coffer_format::{Form, OpenedFooter, StoredColumn, WriteOptions, footer, parse_ddl};
+use coffer_schemes::Protection;
 use coffer_sealing::KekSet;
 use owner::{Owner, read};
 use parquet::arrow::{ProjectionMask, arrow_reader::*};
@@ -148,9 +149,12 @@ fn every_protection_comes_back() {
         (0, "row"),
     ];
     assert_eq!(forms, wanted);
-    assert_eq!(table.manifest().column("price").unwrap().protection, "std+ashe+ore");
+    assert_eq!(
+        table.manifest().column("price").unwrap().protection.to_string(),
+        "std+ashe+ore"
+    );
     // The domain is the default one, in the column's own units.
-    let ashe = stored(&table, "price", Form::Ashe);
+    let ashe = stored(&table, "price", Form::Of(Protection::Ashe));
     assert_eq!(ashe.domain.map(|domain| domain.max), Some(100_000_000));
 }
 
@@ -171,8 +175,8 @@ fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
     let owner = Owner::new(POLICY);
     let table = owner.table();
     let (det, tee) = (
-        stored(&table, "id", Form::Det).name(),
-        stored(&table, "age", Form::Tee).name(),
+        stored(&table, "id", Form::Of(Protection::Det)).name(),
+        stored(&table, "age", Form::Of(Protection::Tee)).name(),
     );
     let none = table.stored_keks([det.as_str()]).unwrap();
     assert!(none.is_empty());
@@ -212,9 +216,17 @@ fn statistics_show_order_where_order_shows_and_nothing_else() {
     for (at, stored) in table.manifest().stored.iter().enumerate() {
         let chunk = opened.metadata().row_group(0).column(at);
         let shown = chunk.statistics().is_some_and(|found| found.min_bytes_opt().is_some());
-        assert_eq!(shown, matches!(stored.form, Form::Ope | Form::Plain), "{}", stored.form);
+        assert_eq!(
+            shown,
+            matches!(stored.form, Form::Of(Protection::Ope) | Form::Of(Protection::Plain)),
+            "{}",
+            stored.form
+        );
         assert!(chunk.column_index_offset().is_none());
-        assert_eq!(chunk.crypto_metadata().is_some(), stored.form == Form::Tee);
+        assert_eq!(
+            chunk.crypto_metadata().is_some(),
+            stored.form == Form::Of(Protection::Tee)
+        );
     }
 }
 
@@ -231,13 +243,13 @@ fn links_make_equal_values_of_two_tables_equal() {
     let u = write.publish(vec![file.finish().unwrap().pin]).unwrap();
     let encrypted = |table: &VerifiedManifest| {
         let codec = table.codec().unwrap();
-        let name = stored(table, "id", Form::Det).name();
+        let name = stored(table, "id", Form::Of(Protection::Det)).name();
         codec.encrypt(codec.position(&name).unwrap(), &ids).unwrap()
     };
     assert_eq!(&encrypted(&t), &encrypted(&u));
     assert_eq!(
-        stored(&t, "id", Form::Det).group(t.manifest().table),
-        stored(&u, "id", Form::Det).group(u.manifest().table)
+        stored(&t, "id", Form::Of(Protection::Det)).group(t.manifest().table),
+        stored(&u, "id", Form::Of(Protection::Det)).group(u.manifest().table)
     );
     assert_eq!(read(&owner.open("u").unwrap()).unwrap().column(0), &ids);
     let links = Register::of(&owner.home, owner.vault.keyring()).links().unwrap();
@@ -329,11 +341,11 @@ fn a_chunk_altered_or_swapped_is_found() {
     let path = file(&table, 0);
     let whole = fs::read(&path).unwrap();
     for (column, form) in [
-        ("id", Form::Det),
-        ("age", Form::Ope),
-        ("price", Form::Ashe),
-        ("price", Form::Std),
-        ("open", Form::Plain),
+        ("id", Form::Of(Protection::Det)),
+        ("age", Form::Of(Protection::Ope)),
+        ("price", Form::Of(Protection::Ashe)),
+        ("price", Form::Of(Protection::Std)),
+        ("open", Form::Of(Protection::Plain)),
     ] {
         let name = stored(&table, column, form).name();
         let (start, length) = chunk(&table, 0, 1, &name);
@@ -358,7 +370,7 @@ fn a_chunk_altered_or_swapped_is_found() {
         }
     }
     // What is encrypted has no digest and needs none.
-    let tee = stored(&table, "age", Form::Tee).name();
+    let tee = stored(&table, "age", Form::Of(Protection::Tee)).name();
     let (start, length) = chunk(&table, 0, 1, &tee);
     write_at(&path, start + length - 1, &[whole[(start + length - 1) as usize] ^ 1]);
     assert!(matches!(finding(&table), Error::Format(FormatError::Parquet(_))));
@@ -387,7 +399,10 @@ fn digests_and_values_that_do_not_agree_are_found() {
     file.write(&rows(&write, 0, 50)).unwrap();
     let mut pin = file.finish().unwrap().pin;
     let path = owner.root.join("t").join(&pin.path);
-    let ashe = stored.iter().find(|stored| stored.form == Form::Ashe).unwrap();
+    let ashe = stored
+        .iter()
+        .find(|stored| stored.form == Form::Of(Protection::Ashe))
+        .unwrap();
     let whole = fs::read(&path).unwrap();
     let metadata = ArrowReaderMetadata::load(&fs::File::open(&path).unwrap(), ArrowReaderOptions::new()).unwrap();
     let chunks = metadata.metadata().row_group(0).columns();
@@ -399,7 +414,9 @@ fn digests_and_values_that_do_not_agree_are_found() {
     chunk[at] = chunk[at].wrapping_add(1);
     write_at(&path, start, chunk);
     let clear = || stored.iter().filter(|stored| stored.form.is_clear());
-    let place = clear().position(|stored| stored.form == Form::Ashe).unwrap();
+    let place = clear()
+        .position(|stored| stored.form == Form::Of(Protection::Ashe))
+        .unwrap();
     pin.chunks[0][place] = coffer_format::Digest::of(chunk);
     let table = write.publish(vec![pin]).unwrap();
     let found = finding(&table);

@@ -106,7 +106,17 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Print this reference as Markdown
     #[command(hide = true)]
-    Reference,
+    Reference(Reference),
+}
+
+#[derive(Args)]
+pub(crate) struct Reference {
+    /// Instead: the protections of columns, what each shows and allows, and what it costs
+    #[arg(long)]
+    pub(crate) protections: bool,
+    /// These as JSON
+    #[arg(long, requires = "protections")]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

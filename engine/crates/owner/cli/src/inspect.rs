@@ -106,7 +106,7 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
         for (column, bytes) in manifest.columns.iter().zip(&bytes) {
             columns.push(json!({
                 "name": column.name, "type": column.kind.to_string(), "nullable": column.nullable,
-                "protection": column.protection, "kek_id": kek_id(&column.name)?, "bytes": bytes,
+                "protection": column.protection.to_string(), "kek_id": kek_id(&column.name)?, "bytes": bytes,
             }));
         }
         let stored = stored().map(|(stored, bytes)| {
@@ -150,7 +150,7 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
             column.name.clone(),
             column.kind.to_string(),
             if column.nullable { "yes" } else { "no" }.to_owned(),
-            column.protection.clone(),
+            column.protection.to_string(),
             output::size(*bytes),
             kek_id(&column.name)?.unwrap_or_default(),
         ]);

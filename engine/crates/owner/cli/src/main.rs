@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Command::Engine(args) => exec::engine(&args),
         Command::Sql(args) => exec::sql(&site, &args),
         Command::Explain(args) => exec::explain(&site, &args),
-        Command::Reference => reference::print(),
+        Command::Reference(args) => reference::print(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

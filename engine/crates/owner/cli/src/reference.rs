@@ -1,8 +1,15 @@
-//! `docs/reference/cli.md`, from the help texts.
+//! `docs/reference/cli.md`, from the help texts; and the table of the protections, for `docs/reference/schemes.md` and for programs.
 
 use clap::{Command, CommandFactory};
 
-use crate::{args::Cli, doctor, failure::Failure, policy};
+use crate::{
+    args::{Cli, Reference},
+    doctor,
+    failure::Failure,
+    output, policy,
+};
+
+mod protections;
 
 const HEAD: &str = "\
 # The `coffer` command line
@@ -15,8 +22,12 @@ half done: a table counts from the moment its manifest is published, which is th
 left behind is named by `coffer verify` and removed by `coffer verify --clean`.
 ";
 
-pub(crate) fn print() -> Result<(), Failure> {
-    print!("{}", text());
+pub(crate) fn print(args: &Reference) -> Result<(), Failure> {
+    match (args.protections, args.json) {
+        (true, true) => output::json(&protections::json()),
+        (true, false) => print!("{}", protections::text()),
+        (false, _) => print!("{}", text()),
+    }
     Ok(())
 }
 

@@ -405,6 +405,40 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
     owner.fails(3, &["--passphrase-file", "new", "verify", "./sealed"]);
 }
 
+/// Between these lines docs/reference/schemes.md has the table of the protections, and beside it what no table stores.
+const TABLE: [&str; 2] = ["<!-- coffer reference --protections -->\n", "<!-- end -->\n"];
+
+#[test]
+fn the_table_of_protections_is_fresh() {
+    let owner = Owner::new();
+    let text = owner.ok(&["reference", "--protections"]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../docs/reference/schemes.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(TABLE[0]).unwrap();
+    let (found, after) = rest.split_once(TABLE[1]).unwrap();
+    if std::env::var_os("COFFER_REGENERATE").is_some() {
+        fs::write(&path, [before, TABLE[0], &text, TABLE[1], after].concat()).unwrap();
+        return;
+    }
+    assert_eq!(found, text, "stale: run with COFFER_REGENERATE=1");
+}
+
+/// The Scala tests have it from there: no client engine tells them.
+#[test]
+fn the_printed_table_of_protections_is_fresh() {
+    let owner = Owner::new();
+    let text = owner.ok(&["reference", "--protections", "--json"]);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../spark/src/test/resources/protections.json");
+    if std::env::var_os("COFFER_REGENERATE").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(path).unwrap(),
+        text,
+        "stale: run with COFFER_REGENERATE=1"
+    );
+}
+
 #[test]
 fn reference_is_fresh() {
     let owner = Owner::new();

@@ -27,6 +27,7 @@ mod home;
 mod literals;
 mod opened;
 mod origins;
+mod protections;
 mod reads;
 mod repeatable;
 mod result;

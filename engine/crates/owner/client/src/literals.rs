@@ -9,7 +9,6 @@ use coffer_audit::{Event, TableUse};
 use coffer_catalog::{Codec, Error};
 use coffer_expr::scalar;
 use coffer_format::Error as FormatError;
-use coffer_format::Form;
 use coffer_protocol::{
     plan::{Literal, literal::Value},
     wire::{
@@ -17,7 +16,7 @@ use coffer_protocol::{
         literals_encrypted::{Ciphertext, ciphertext::Kind},
     },
 };
-use coffer_schemes::{SchemeError, Side};
+use coffer_schemes::{Capability, SchemeError, Side};
 use coffer_sealing::sha256;
 use datafusion_common::ScalarValue;
 use prost::Message;
@@ -72,7 +71,7 @@ impl Service {
         let (Opened::Sealed(sealed), Some(stored)) = (table, codec.stored().get(at)) else {
             return Ok(());
         };
-        if !matches!(stored.form, Form::Det | Form::Ope | Form::Ore) {
+        if !stored.form.is_linked() {
             return Ok(());
         }
         let column = table.column_of(&stored.name()).unwrap_or_default().to_owned();
@@ -152,10 +151,11 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
     if scalar.is_null() {
         return Err(refused("NULL is not encrypted"));
     }
-    match stored.form {
-        Form::Plain => return Ok(of(Kind::Literal(literal.clone()), false)),
-        Form::Det | Form::Ope | Form::Ore => {}
-        _ => return Err(refused("its values depend on where they are")),
+    if stored.allows(Capability::Everything) {
+        return Ok(of(Kind::Literal(literal.clone()), false));
+    }
+    if !stored.form.is_linked() {
+        return Err(refused("its values depend on where they are"));
     }
     // A stored value may have the same leading bytes and then more.
     let prefix = stored.prefix.and_then(|prefix| usize::try_from(prefix).ok());

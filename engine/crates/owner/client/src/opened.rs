@@ -4,10 +4,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
 use coffer_plan::codec::decode_batch;
 use coffer_protocol::wire::{StreamCount, TaskResult};
-use coffer_sealing::{
-    ExecutionId, FrameHeader, Partition, SessionKey, StageId, StreamIdentity, StreamOpener, StreamPreamble,
-    StreamTarget, stream::PREAMBLE_LEN,
-};
+use coffer_sealing::{ExecutionId, OpenedStream, Partition, SessionKey, StageId, StreamIdentity, StreamTarget};
 
 use crate::{
     ClientError,
@@ -104,24 +101,11 @@ impl Sealed {
             partition,
             source,
         };
-        let mut bytes = BytesMut::from(self.bytes);
-        let truncated = |need, got| refused(coffer_sealing::Error::Truncated { need, got });
-        if bytes.len() < PREAMBLE_LEN {
-            return Err(truncated(PREAMBLE_LEN, bytes.len()));
-        }
-        let preamble = StreamPreamble::parse(&bytes.split_to(PREAMBLE_LEN)).map_err(refused)?;
-        preamble.check(&self.identity).map_err(refused)?;
-        let mut opener = StreamOpener::new(&self.key, self.identity).map_err(refused)?;
+        let mut frames = OpenedStream::new(&self.key, self.identity, BytesMut::from(self.bytes)).map_err(refused)?;
         let mut batches = Vec::new();
         let mut rows = 0u64;
-        while !opener.is_finished() {
-            let length = FrameHeader::parse(&bytes)
-                .and_then(|header| header.frame_len())
-                .map_err(refused)?;
-            if bytes.len() < length {
-                return Err(truncated(length, bytes.len()));
-            }
-            let (frame, plain) = opener.open(bytes.split_to(length)).map_err(refused)?.into_parts();
+        while let Some(frame) = frames.next_frame().map_err(refused)? {
+            let (frame, plain) = frame.into_parts();
             let batch = decode_batch(schema, frame.freeze().slice(plain)).map_err(|source| ClientError::Payload {
                 stage,
                 partition,
@@ -133,11 +117,7 @@ impl Sealed {
             rows += batch.num_rows() as u64;
             batches.push(batch);
         }
-        if !bytes.is_empty() {
-            return Err(refused(coffer_sealing::Error::FrameAfterLast));
-        }
-        let frames = opener.finish().map_err(refused)?;
-        if frames != self.count.frames || rows != self.count.rows {
+        if frames.frames() != self.count.frames || rows != self.count.rows {
             return Err(ClientError::StreamCount { stage, partition });
         }
         Ok(batches)

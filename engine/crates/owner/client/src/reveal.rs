@@ -50,7 +50,7 @@ mod tests {
     use coffer_catalog::{Error, NewColumns, TableWrite};
     use coffer_custody::{Home, Keyring, Passphrase, Vault};
     use coffer_format::{Form, StoredColumn, WriteOptions, parse_ddl};
-    use coffer_schemes::{AsheSum, FileIds};
+    use coffer_schemes::{AsheSum, FileIds, Protection};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;
@@ -114,25 +114,40 @@ mod tests {
         let column = |column, form| Arc::clone(taken.column_by_name(&stored(&table, column, form).name()).unwrap());
         let (file, row) = (column(0, Form::File), column(0, Form::Row));
         let wanted = Int32Array::from_iter((0..100).rev().step_by(3).map(|i| (i % 5 != 2).then_some(i)));
-        for form in [Form::Std, Form::Ashe, Form::Det] {
+        for form in [
+            Form::Of(Protection::Std),
+            Form::Of(Protection::Ashe),
+            Form::Of(Protection::Det),
+        ] {
             let name = stored(&table, 1, form).name();
             let opened = table.reveal(&name, &column(1, form), Some(&file), Some(&row)).unwrap();
             assert_eq!(opened.as_ref(), &wanted as &dyn Array, "{form}");
         }
-        let ope = stored(&table, 2, Form::Ope).name();
-        let opened = table.reveal(&ope, &column(2, Form::Ope), None, None).unwrap();
+        let ope = stored(&table, 2, Form::Of(Protection::Ope)).name();
+        let opened = table
+            .reveal(&ope, &column(2, Form::Of(Protection::Ope)), None, None)
+            .unwrap();
         assert_eq!(opened.data_type(), &arrow::datatypes::DataType::Decimal128(9, 2));
         assert_eq!(opened.as_primitive::<arrow::datatypes::Decimal128Type>().value(0), 79);
 
         // Of another row, or without a place.
-        let std = stored(&table, 1, Form::Std).name();
+        let std = stored(&table, 1, Form::Of(Protection::Std)).name();
         let elsewhere: ArrayRef = Arc::new(Int64Array::from(vec![0; picked.len()]));
-        let moved = table.reveal(&std, &column(1, Form::Std), Some(&file), Some(&elsewhere));
+        let moved = table.reveal(
+            &std,
+            &column(1, Form::Of(Protection::Std)),
+            Some(&file),
+            Some(&elsewhere),
+        );
         assert!(matches!(
             moved,
             Err(ClientError::Table(Error::Format(FormatError::Scheme { .. })))
         ));
-        assert!(table.reveal(&std, &column(1, Form::Std), None, None).is_err());
+        assert!(
+            table
+                .reveal(&std, &column(1, Form::Of(Protection::Std)), None, None)
+                .is_err()
+        );
         assert!(table.reveal("c99", &file, None, None).is_err());
     }
 
@@ -144,7 +159,7 @@ mod tests {
         let numbers = column(0, Form::Row).as_primitive::<arrow::datatypes::Int64Type>();
         let state = |of| {
             let mut sum = AsheSum::default();
-            let values = column(of, Form::Ashe).as_primitive::<arrow::datatypes::Int64Type>();
+            let values = column(of, Form::Of(Protection::Ashe)).as_primitive::<arrow::datatypes::Int64Type>();
             sum.add_batch(values, &files, numbers).unwrap();
             sum.encode()
         };
@@ -153,7 +168,7 @@ mod tests {
         let empty = AsheSum::default().encode();
         let states = BinaryArray::from(vec![Some(a.as_slice()), None, Some(empty.as_slice())]);
         let sums = table
-            .reveal_sum(&stored(&table, 1, Form::Ashe).name(), &states)
+            .reveal_sum(&stored(&table, 1, Form::Of(Protection::Ashe)).name(), &states)
             .unwrap();
         assert_eq!(
             sums.as_ref(),
@@ -161,7 +176,7 @@ mod tests {
         );
         let states = BinaryArray::from(vec![Some(d.as_slice())]);
         let sums = table
-            .reveal_sum(&stored(&table, 2, Form::Ashe).name(), &states)
+            .reveal_sum(&stored(&table, 2, Form::Of(Protection::Ashe)).name(), &states)
             .unwrap();
         let want = Decimal128Array::from(vec![Some(i128::from(wanted) - 80 * 20)]);
         assert_eq!(
@@ -169,11 +184,15 @@ mod tests {
             &want.with_precision_and_scale(19, 2).unwrap() as &dyn Array
         );
         // Another column's key, and bytes that are no state.
-        assert!(table.reveal_sum(&stored(&table, 2, Form::Ope).name(), &states).is_err());
+        assert!(
+            table
+                .reveal_sum(&stored(&table, 2, Form::Of(Protection::Ope)).name(), &states)
+                .is_err()
+        );
         let nonsense = BinaryArray::from(vec![Some(&b"nonsense"[..])]);
         assert!(
             table
-                .reveal_sum(&stored(&table, 1, Form::Ashe).name(), &nonsense)
+                .reveal_sum(&stored(&table, 1, Form::Of(Protection::Ashe)).name(), &nonsense)
                 .is_err()
         );
     }

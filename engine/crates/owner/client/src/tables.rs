@@ -21,9 +21,10 @@ use coffer_protocol::{
         table_info::{ColumnInfo, FileInfo, file_info::RowGroup},
     },
 };
+use coffer_schemes::Protection;
 use coffer_sealing::{KekSet, TableId};
 
-use crate::{ClientError, Service};
+use crate::{ClientError, Service, protections};
 
 /// What stands behind a handle.
 pub(crate) enum Opened {
@@ -367,7 +368,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         .zip(manifest.column_bytes())
         .map(|(column, bytes)| {
             Ok(ColumnInfo {
-                protection: column.protection.clone(),
+                protection: column.protection.to_string(),
                 kek_id: table
                     .kek_id(&column.name)?
                     .map_or_else(String::new, |id| id.to_string()),
@@ -393,6 +394,7 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         unverified: false,
         stored: stored(manifest)?,
         denied: Vec::new(),
+        protections: protections::table(),
     })
 }
 
@@ -400,6 +402,7 @@ fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
     let bytes = manifest.file_column_bytes();
     let describe = |(stored, bytes): (&coffer_format::StoredColumn, u64)| {
         let column = manifest.columns.iter().position(|column| column.id == stored.column);
+        let described = protections::stored(manifest, stored);
         Ok(StoredColumn {
             name: stored.name(),
             column: u32::try_from(column.unwrap_or_default()).map_err(|_| ClientError::AnswerTooLong)?,
@@ -409,6 +412,11 @@ fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
             bytes,
             link: stored.group(manifest.table),
             prefix: stored.prefix.is_some(),
+            encoding: protections::encoding(stored.form).into(),
+            shows: described.shows,
+            allows: described.allows,
+            opened_by: described.opened_by,
+            placed: stored.form.needs_place(),
         })
     };
     manifest.stored.iter().zip(bytes).map(describe).collect()
@@ -416,7 +424,7 @@ fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
 
 fn describe_plain(table: &PlainTable) -> TableInfo {
     let column = |bytes: &u64| ColumnInfo {
-        protection: "plain".to_owned(),
+        protection: Protection::Plain.to_string(),
         kek_id: String::new(),
         bytes: *bytes,
     };

@@ -362,7 +362,7 @@ pub(crate) fn task(write: &TableWrite) -> Result<WriteTask, ClientError> {
         name: column.name.clone(),
         r#type: Some(data_type(column.kind)),
         nullable: column.nullable,
-        protection: column.protection.clone(),
+        protection: column.protection.to_string(),
         declared: declared(column.kind),
     });
     Ok(WriteTask {

@@ -11,6 +11,7 @@ mod harness;
 
 use std::collections::{HashMap, HashSet};
 
+use bytes::BytesMut;
 use coffer_protocol::{
     Challenge, OwnerPublicKey, SealedRelease,
     plan::{AggMode, DataType, Schema, TypeId},
@@ -21,8 +22,7 @@ use coffer_protocol::{
 };
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use coffer_sealing::{
-    ExecutionId, FrameHeader, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener, StreamPreamble,
-    StreamTarget, stream::PREAMBLE_LEN,
+    ExecutionId, OpenedStream, SessionId, SessionKey, StageId, StreamIdentity, StreamPreamble, StreamTarget,
 };
 use harness::{
     APPLICATION, Client, Engine, Output, Site, ir,
@@ -60,15 +60,11 @@ impl Sealed {
                 attempt: preamble.attempt,
                 target: target(*number),
             };
-            let mut opener = StreamOpener::new(key, identity).unwrap();
-            let mut rest = &stream[PREAMBLE_LEN..];
-            while !rest.is_empty() {
-                let (frame, after) = rest.split_at(FrameHeader::parse(rest).unwrap().frame_len().unwrap());
-                let counter = opener.open(frame.to_vec()).unwrap().counter();
+            let mut frames = OpenedStream::new(key, identity, BytesMut::from(&stream[..])).unwrap();
+            while let Some(frame) = frames.next_frame().unwrap() {
+                let counter = frame.counter();
                 assert!(self.frames.insert((identity, counter)), "{identity:?}, frame {counter}");
-                rest = after;
             }
-            opener.finish().unwrap();
         }
         self.message("commit", session, &run.done.sealed_commit, 0);
         self.message("metrics", session, &run.done.sealed_metrics, 0);

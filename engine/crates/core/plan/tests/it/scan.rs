@@ -61,7 +61,7 @@ fn columns() -> Vec<Column> {
             name: name.to_owned(),
             kind,
             nullable: true,
-            protection: "tee".to_owned(),
+            protection: coffer_schemes::Protection::Tee.into(),
         })
         .collect()
 }

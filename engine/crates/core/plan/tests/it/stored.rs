@@ -18,6 +18,7 @@ use coffer_protocol::{
     plan::{Schema, TypeId},
     wire::{FileSlice, file_slice::ClearColumn},
 };
+use coffer_schemes::Protection;
 use coffer_sealing::KekSet;
 use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
@@ -119,8 +120,14 @@ impl Table {
 
     /// The key's two forms, and where sums are from.
     fn clear(&self) -> Schema {
-        let (det, ope) = (self.stored(1, Form::Det).name(), self.stored(1, Form::Ope).name());
-        let (ashe, row) = (self.stored(2, Form::Ashe).name(), self.stored(0, Form::Row).name());
+        let (det, ope) = (
+            self.stored(1, Form::Of(Protection::Det)).name(),
+            self.stored(1, Form::Of(Protection::Ope)).name(),
+        );
+        let (ashe, row) = (
+            self.stored(2, Form::Of(Protection::Ashe)).name(),
+            self.stored(0, Form::Row).name(),
+        );
         schema(&[
             (&row, data_type(TypeId::Long)),
             (&ope, data_type(TypeId::Long)),
@@ -130,7 +137,10 @@ impl Table {
     }
 
     fn secret(&self) -> Schema {
-        let (tee, row) = (self.stored(3, Form::Tee).name(), self.stored(0, Form::Row).name());
+        let (tee, row) = (
+            self.stored(3, Form::Of(Protection::Tee)).name(),
+            self.stored(0, Form::Row).name(),
+        );
         schema(&[(&tee, data_type(TypeId::Long)), (&row, data_type(TypeId::Long))])
     }
 
@@ -180,9 +190,12 @@ async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
         .to_vec();
     assert_eq!(numbers, (0..ROWS).collect::<Vec<_>>());
     let det = rows.column(2).as_any().downcast_ref::<BinaryArray>().unwrap();
-    let wanted_det = table.encrypted(Form::Det, 555);
+    let wanted_det = table.encrypted(Form::Of(Protection::Det), 555);
     assert_eq!(det.value(555), wanted_det.as_binary::<i32>().value(0));
-    assert_eq!(&rows.column(1).slice(7, 1), &table.encrypted(Form::Ope, 7));
+    assert_eq!(
+        &rows.column(1).slice(7, 1),
+        &table.encrypted(Form::Of(Protection::Ope), 7)
+    );
     // Some row groups only.
     let wanted = table.clear();
     let rows = read(files(table.slice(3, 5, &wanted), KekSet::new()), &wanted, vec![])
@@ -195,7 +208,7 @@ async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
 async fn an_order_prunes_row_groups() {
     let table = table();
     let wanted = table.clear();
-    let bound = table.encrypted(Form::Ope, 995);
+    let bound = table.encrypted(Form::Of(Protection::Ope), 995);
     let bound = bound.as_primitive::<arrow::datatypes::Int64Type>().value(0);
     let at_least = call("greater_than_or_equal", vec![column(1), long(bound)], TypeId::Boolean);
     let all = files(table.slice(0, 10, &wanted), KekSet::new());

@@ -24,7 +24,7 @@ use coffer_sealing::DerivationKey;
 use crate::aes::{BLOCK, Keystream};
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, FileId, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, FileId, Place, Scheme, SchemeError, SchemeKey};
 
 pub use rows::{MAX_ROW, RowSet};
 pub use sum::{AsheSum, FileSum};
@@ -148,13 +148,6 @@ impl Scheme for Ashe {
 
     fn stored_type(&self) -> DataType {
         DataType::Int64
-    }
-
-    fn computable(&self) -> Computable {
-        Computable {
-            sum: true,
-            ..Computable::NOTHING
-        }
     }
 
     fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {

@@ -22,7 +22,7 @@ use arrow_schema::DataType;
 
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Computable, Place, Scheme, SchemeError, SchemeKey, codec};
+use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey, codec};
 use tree::{Path, Tree};
 
 const NAME: &str = "ope";
@@ -112,16 +112,6 @@ impl Scheme for Ope {
             DataType::Int64
         } else {
             DataType::Binary
-        }
-    }
-
-    fn computable(&self) -> Computable {
-        Computable {
-            equality: true,
-            order: true,
-            order_by_bytes: true,
-            exact: self.ordinals.exact(),
-            ..Computable::NOTHING
         }
     }
 

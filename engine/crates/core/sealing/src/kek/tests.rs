@@ -33,7 +33,11 @@ fn wrapped_deks() {
         kek: 1,
         id: KekId::footer(table()).to_string(),
     };
-    let wrapped = |dek: &[u8]| here.kek().wrap_with([9; 12], dek).unwrap();
+    let wrapped = |dek: &[u8]| {
+        let kek = here.kek();
+        let sealed = aead::wrap_with([9; 12], kek.expose(), kek.id().to_string().as_bytes(), dek);
+        BASE64.encode(sealed.unwrap())
+    };
     let whole = wrapped(&[5; 16]);
     let raw = BASE64.decode(&whole).unwrap();
     let altered = |at| BASE64.encode(flipped(&raw, at, 1));

@@ -98,7 +98,11 @@ fn frame_ranges(stream: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = PREAMBLE_LEN;
     while at < stream.len() {
-        let end = at + crate::FrameHeader::parse(&stream[at..]).unwrap().frame_len().unwrap();
+        let end = at
+            + crate::frame::FrameHeader::parse(&stream[at..])
+                .unwrap()
+                .frame_len()
+                .unwrap();
         ranges.push(at..end);
         at = end;
     }

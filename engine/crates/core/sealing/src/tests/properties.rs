@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::{attempt, frame_ranges, key, session};
 use crate::{
-    Error, ExecutionId, FrameHeader, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer,
-    StreamTarget, identity, open_message, open_object, seal_message, stream::PREAMBLE_LEN,
+    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget,
+    frame::FrameHeader, identity, open_message, open_object, seal_message, stream::PREAMBLE_LEN,
 };
 
 fn place() -> StreamIdentity {

@@ -2,9 +2,9 @@
 
 use super::{attempt, key, session};
 use crate::{
-    Attempt, AttemptId, DerivationKey, Error, ExecutionId, Fault, FrameHeader, MAX_FRAME_LEN, Partition, Secret,
-    SpillKey, StageId, StreamIdentity, StreamOpener, StreamSealer, StreamTarget, blob,
-    frame::{HEADER_LEN, MAX_FRAMES, OVERHEAD},
+    Attempt, AttemptId, DerivationKey, Error, ExecutionId, Fault, MAX_FRAME_LEN, Partition, Secret, SpillKey, StageId,
+    StreamIdentity, StreamOpener, StreamSealer, StreamTarget, blob,
+    frame::{FrameHeader, HEADER_LEN, MAX_FRAMES, OVERHEAD},
     identity, open_blob, seal_blob, seal_message,
 };
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Case, check_vectors, flipped};
-use crate::{Error, FrameHeader, Secret, SpillKey};
+use crate::{Error, Secret, SpillKey, frame::FrameHeader};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Case, attempt, check_vectors, flipped, frame_ranges, key, session};
 use crate::{
-    Error, ExecutionId, FrameHeader, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer,
-    StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
+    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget,
+    frame::FrameHeader, frame::HEADER_LEN, stream::PREAMBLE_LEN,
 };
 
 /// Session and attempt are 16 times the byte.

@@ -23,8 +23,8 @@ use coffer_plan::{
     spill::{Extent, Scratch, SpillFolder},
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, FrameHeader, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener,
-    StreamPreamble, StreamTarget, frame::HEADER_LEN, stream::PREAMBLE_LEN,
+    AttemptId, ExecutionId, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener, StreamReader,
+    StreamTarget, stream::PREAMBLE_LEN,
 };
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
@@ -55,9 +55,6 @@ pub(crate) struct InputSpec {
     pub(crate) schema: SchemaRef,
 }
 
-/// How much of a frame is allocated ahead of its arrival: one piece of input.
-const AHEAD: usize = 1 << 20;
-
 /// The shared state of an input's streams.
 pub(crate) struct Demux {
     spec: InputSpec,
@@ -65,8 +62,8 @@ pub(crate) struct Demux {
     /// In map order, then by target.
     streams: Vec<Slot>,
     places: HashMap<(u32, u32), usize>,
-    /// Bytes of the stream that is arriving.
-    buffer: BytesMut,
+    /// Takes apart what is arriving.
+    reader: StreamReader,
     arriving: Option<usize>,
     ended: bool,
     /// Streams that were read to their end.
@@ -148,7 +145,7 @@ impl Demux {
             link,
             streams,
             places,
-            buffer: BytesMut::new(),
+            reader: StreamReader::new(),
             arriving: None,
             ended: false,
             read: 0,
@@ -210,10 +207,10 @@ impl Demux {
             let (map, target) = self.place(place);
             return Err(external(Check::StreamCut { input, map, target }));
         }
-        if !self.buffer.is_empty() {
+        if !self.reader.is_empty() {
             let source = coffer_sealing::Error::Truncated {
                 need: PREAMBLE_LEN,
-                got: self.buffer.len(),
+                got: self.reader.len(),
             };
             return Err(external(Check::StreamFormat { input, source }));
         }
@@ -227,24 +224,25 @@ impl Demux {
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<()> {
-        self.buffer.extend_from_slice(bytes);
+        self.reader.push(bytes);
         loop {
-            match self.arriving {
-                None if self.buffer.len() < PREAMBLE_LEN => return Ok(()),
+            let more = match self.arriving {
                 None => self.begin_stream().map_err(external)?,
-                Some(place) => {
-                    if !self.take_frame(place)? {
-                        return Ok(());
-                    }
-                }
+                Some(place) => self.take_frame(place)?,
+            };
+            if !more {
+                return Ok(());
             }
         }
     }
 
-    fn begin_stream(&mut self) -> Result<(), Check> {
+    /// Takes what a stream begins with; false when not enough bytes are there.
+    fn begin_stream(&mut self) -> Result<bool, Check> {
         let input = self.spec.id;
-        let preamble = StreamPreamble::parse(&self.buffer.split_to(PREAMBLE_LEN))
-            .map_err(|source| Check::StreamFormat { input, source })?;
+        let preamble = (self.reader.preamble()).map_err(|source| Check::StreamFormat { input, source })?;
+        let Some(preamble) = preamble else {
+            return Ok(false);
+        };
         let (map, target) = (preamble.partition.0, preamble.target);
         let foreign = Check::StreamForeign { input, map, target };
         let Some(place) = self.places.get(&(map, target)).copied() else {
@@ -261,14 +259,11 @@ impl Demux {
         }
         slot.seen = true;
         self.arriving = Some(place);
-        Ok(())
+        Ok(true)
     }
 
     /// Moves one whole frame from the buffer to its stream; false when not enough bytes are there.
     fn take_frame(&mut self, place: usize) -> Result<bool> {
-        let Some(head) = self.buffer.get(..HEADER_LEN) else {
-            return Ok(false);
-        };
         let (map, target) = self.place(place);
         let input = self.spec.id;
         let refused = |source| {
@@ -279,19 +274,12 @@ impl Demux {
                 source,
             })
         };
-        // The flag is only believed as to where the next stream begins. Whether it is true, the tag says when the frame
-        // is opened, and a stream is not done before that.
-        let last = head.get(1).is_some_and(|flags| flags & 1 != 0);
-        let length = FrameHeader::parse(head)
-            .and_then(|header| header.frame_len())
-            .map_err(refused)?;
-        if self.buffer.len() < length {
-            // Room grows with what has come: a header that claims a long frame costs nothing.
-            self.buffer.reserve((length - self.buffer.len()).min(AHEAD));
+        let Some(frame) = self.reader.frame().map_err(refused)? else {
             return Ok(false);
-        }
-        let frame = self.buffer.split_to(length);
-        let parked = self.waiting.park(frame)?;
+        };
+        // Only believed as to where the next stream begins: a stream is not done before its last frame was opened.
+        let last = frame.claims_last();
+        let parked = self.waiting.park(frame.into_bytes())?;
         let slot = self.slot(place)?;
         slot.frames.push_back(parked);
         if last {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use coffer_protocol::wire::TaskMessage;
+use coffer_protocol::{
+    framing::{begin_message, end_message},
+    wire::TaskMessage,
+};
 
 use crate::task::link::{Link, LinkError, kind_byte};
 
@@ -36,10 +39,8 @@ impl Out {
             Some((open, start)) if open == target && self.buffer.len() - start < MESSAGE => {}
             _ => {
                 self.close();
-                self.open = Some((target, self.buffer.len()));
-                // `length u32 ‖ type u8 ‖ target u32`, the length to be filled in.
-                self.buffer
-                    .extend_from_slice(&[0, 0, 0, 0, kind_byte(TaskMessage::Out)]);
+                let start = begin_message(&mut self.buffer, kind_byte(TaskMessage::Out));
+                self.open = Some((target, start));
                 self.buffer.extend_from_slice(&target.to_le_bytes());
             }
         }
@@ -67,10 +68,7 @@ impl Out {
         };
         // A frame is at most 64 MiB and is begun below MESSAGE, so this is far below u32's end; what is over the
         // protocol's limit the executor refuses.
-        let length = u32::try_from(self.buffer.len() - start - 4).unwrap_or(u32::MAX);
-        if let Some(place) = self.buffer.get_mut(start..start + 4) {
-            place.copy_from_slice(&length.to_le_bytes());
-        }
+        end_message(&mut self.buffer, start);
         self.messages += 1;
     }
 }

@@ -20,8 +20,7 @@ use crate::{
     Error, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder, is_absent, spelling, write::rules,
 };
 use coffer_format::{Adopted, AdoptedKey, FilePin};
-
-const TEE: &str = "tee";
+use coffer_schemes::Protection;
 
 /// How a table is made of an [`Adoption`].
 pub struct AdoptAs<'a> {
@@ -63,9 +62,9 @@ impl Adoption {
             spellings.extend(by_policy.into_iter().filter(|path| *path != self.folder));
         }
         for (name, _, _) in &self.columns {
-            let wanted = rules.column(name).text();
-            if wanted != TEE {
-                let column = name.clone();
+            let wanted = rules.column(name);
+            if wanted.protections() != [Protection::Tee] {
+                let (column, wanted) = (name.clone(), wanted.text());
                 return Err(AdoptError::Protection { column, wanted }.into());
             }
         }

@@ -19,9 +19,10 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
         let column = columns.iter().find(|column| column.id == stored.column);
         let taken = columns.iter().any(|column| column.id == stored.id);
         match (stored.form, column) {
-            (Form::Tee, Some(column)) if column.id == stored.id && column.kind == stored.kind => {}
+            (form, Some(column)) if !form.is_clear() && column.id == stored.id && column.kind == stored.kind => {}
             (Form::File | Form::Row, None) if stored.column == 0 && !taken => {}
-            (Form::File | Form::Row | Form::Tee, _) | (_, None) => return malformed("one is of no column"),
+            (Form::File | Form::Row, _) | (_, None) => return malformed("one is of no column"),
+            (form, _) if !form.is_clear() => return malformed("one is of no column"),
             (_, Some(_)) if taken => return malformed("one has a column's id"),
             (_, Some(_)) => {}
         }
@@ -44,6 +45,7 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
 mod tests {
     use super::*;
     use coffer_format::SparkType;
+    use coffer_schemes::Protection;
 
     fn column(id: u32) -> Column {
         Column {
@@ -51,7 +53,7 @@ mod tests {
             name: format!("column {id}"),
             kind: SparkType::Long,
             nullable: true,
-            protection: "det".to_owned(),
+            protection: Protection::Det.into(),
         }
     }
 
@@ -95,7 +97,7 @@ mod tests {
                 all.remove(2);
             }),
             ("a column of prefixes", |all| {
-                all[2].form = Form::Ope;
+                all[2].form = Form::Of(Protection::Ope);
                 all[2].prefix = Some(4);
             }),
         ];

@@ -8,10 +8,7 @@ use arrow::{
 };
 use coffer_custody::{LinkKey, TableKey};
 use coffer_format::{Column, Error as FormatError, Form, RowEncoder, SparkType, StoredColumn, form::FILE_ID};
-use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Det, Domain, FileIds, Ope, Ore, Place, Plain, Protection, Scheme, SchemeKey, Standard,
-    Tee,
-};
+use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, FileIds, Place, Protection, Scheme, SchemeKey};
 use coffer_sealing::LinkId;
 
 use crate::Error;
@@ -45,7 +42,7 @@ impl Codec {
             let column = columns.iter().find(|column| column.id == stored.column);
             let (scheme, sum) = match column {
                 None => (None, None),
-                Some(column) if stored.form == Form::Ashe => {
+                Some(column) if stored.form == Form::Of(Protection::Ashe) => {
                     let (key, spec) = parts(key, links, column, stored, Protection::Ashe)?;
                     let sum = Arc::new(Ashe::new(&key, &spec).map_err(of_column(column))?);
                     let scheme: Arc<dyn Scheme> = Arc::<Ashe>::clone(&sum);
@@ -244,16 +241,7 @@ pub(super) fn scheme(
         .protection()
         .ok_or_else(|| FormatError::NoSuchColumn(stored.name()))?;
     let (key, spec) = parts(key, links, column, stored, protection)?;
-    let of = of_column(column);
-    Ok(match protection {
-        Protection::Plain => Arc::new(Plain::new(&spec)),
-        Protection::Tee => Arc::new(Tee::new(&spec)),
-        Protection::Std => Arc::new(Standard::new(&key, &spec).map_err(of)?),
-        Protection::Det => Arc::new(Det::new(&key, &spec).map_err(of)?),
-        Protection::Ope => Arc::new(Ope::new(&key, &spec).map_err(of)?),
-        Protection::Ore => Arc::new(Ore::new(&key, &spec).map_err(of)?),
-        Protection::Ashe => Arc::new(Ashe::new(&key, &spec).map_err(of)?),
-    })
+    protection.scheme(&key, &spec).map_err(of_column(column))
 }
 
 /// What a scheme is made of.

@@ -3,6 +3,7 @@
 use arrow::datatypes::DataType;
 use coffer_custody::{ColumnPolicy, LinkKey, Policy, TableKey, TablePolicy, Vault};
 use coffer_format::{Column, Error as FormatError, Form, SparkType, StoredColumn, form::DomainPin};
+use coffer_schemes::Setting;
 use coffer_sealing::LinkId;
 
 use crate::{
@@ -75,8 +76,8 @@ pub(crate) fn lay_out(
     for column in columns {
         let rules = (rules.column(&column.name), rules);
         for protection in rules.0.protections() {
-            let form = Form::of(*protection);
-            let id = if form == Form::Tee { column.id } else { next()? };
+            let form = Form::Of(*protection);
+            let id = if form.is_clear() { next()? } else { column.id };
             stored.push(stored_column(rules, key, column, form, id, links)?);
         }
         if !stored.iter().any(|stored| stored.column == column.id && stored.opens()) {
@@ -109,8 +110,8 @@ fn stored_column(
     id: u32,
     links: &mut Links<'_>,
 ) -> Result<StoredColumn, Error> {
-    let numbers = matches!(form, Form::Ope | Form::Ore | Form::Ashe);
-    let texts = matches!(form, Form::Ope | Form::Ore) && (column.kind.is_text() || column.kind == SparkType::Binary);
+    let numbers = form.uses(Setting::Domain);
+    let texts = form.uses(Setting::Prefix) && column.kind.is_bytes();
     let domain = if numbers && !texts {
         domain_of(column_rules, rules, column)?
     } else {
@@ -131,7 +132,7 @@ fn stored_column(
         prefix,
         rows: None,
     };
-    if form == Form::Ashe {
+    if form.uses(Setting::Rows) {
         stored.rows = sum_rows(column_rules, column, domain)?;
     }
     // Whether the scheme takes such a column, before a link is made for it.
@@ -181,7 +182,7 @@ fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) ->
 /// What columns of a link must have in common under one form. CHAR, VARCHAR and STRING are one type.
 fn shape(stored: &StoredColumn) -> String {
     let mut shape = stored.kind.of_values().to_string();
-    if let Some(domain) = stored.domain.filter(|_| stored.form != Form::Det) {
+    if let Some(domain) = stored.domain {
         shape.push_str(&format!(" from {} to {}", domain.min, domain.max));
     }
     if let Some(prefix) = stored.prefix {

@@ -11,7 +11,7 @@ use std::{
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::{Buf, Bytes};
-use coffer_format::{Digest, Error as FormatError, FilePin, Form, RowEncoder, StoredColumn, form::FILE_ID, lengths};
+use coffer_format::{Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, form::FILE_ID, lengths};
 use coffer_schemes::Place;
 use parquet::{
     arrow::{
@@ -193,15 +193,7 @@ impl StoredReader {
 
 /// Of each column the stored one that costs least to open, ascending.
 fn cheapest(stored: &[StoredColumn]) -> Vec<usize> {
-    let cost = |stored: &StoredColumn| match stored.form {
-        Form::Plain => 0,
-        Form::Tee => 1,
-        Form::Ashe => 2,
-        Form::Std => 3,
-        Form::Det => 4,
-        Form::Ope => 5,
-        Form::Ore | Form::File | Form::Row => 6,
-    };
+    let cost = |stored: &StoredColumn| stored.form.protection().map(|protection| protection.row().cost.open);
     let candidates = || stored.iter().enumerate().filter(|(_, stored)| stored.opens());
     let best = |(at, of): (usize, &StoredColumn)| {
         let others = candidates().filter(|(_, other)| other.column == of.column);

@@ -13,6 +13,7 @@ use std::{
 use coffer_custody::{Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers};
 use coffer_protocol::{
     Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
+    framing::{WireError, put_message, read_message_blocking},
     wire::{Attest, EngineEvidence, Refused, TaskMessage},
 };
 use prost::Message;
@@ -28,7 +29,7 @@ use crate::{
 /// Evidence is made for an application of this name, so it is good for no other.
 const APPLICATION: &str = "coffer verify";
 /// Evidence with certificates has some ten KB.
-const MAX_MESSAGE: u32 = 1 << 20;
+const MAX_MESSAGE: usize = 1 << 20;
 /// Hardware may take a second for a quote.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -218,7 +219,7 @@ fn connect(address: &str) -> Result<Box<dyn Stream>, Failure> {
     }
 }
 
-/// One message of the task protocol and its answer: `length: u32 LE ‖ type: u8 ‖ payload`.
+/// One message of the task protocol and its answer.
 fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<Evidence, Failure> {
     let mut stream = connect(address)?;
     let broken = |what: &str| {
@@ -230,26 +231,18 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
         owner_key: owner.as_bytes().to_vec().into(),
         challenge: challenge.as_bytes().to_vec().into(),
         application: APPLICATION.to_owned(),
-    }
-    .encode_to_vec();
-    let length = u32::try_from(attest.len() + 1).map_err(|_| broken("the question is too long"))?;
+    };
     let kind = |message: TaskMessage| u8::try_from(i32::from(message)).unwrap_or_default();
-    let head = [&length.to_le_bytes()[..], &[kind(TaskMessage::Attest)]].concat();
-    let asked = stream.write_all(&head).and_then(|()| stream.write_all(&attest));
+    let mut question = Vec::new();
+    put_message(&mut question, kind(TaskMessage::Attest), &attest).map_err(|error| broken(&error.to_string()))?;
+    let asked = stream.write_all(&question);
     asked.map_err(|error| broken(&error.to_string()))?;
-    let mut head = [0; 5];
-    stream
-        .read_exact(&mut head)
-        .map_err(|error| broken(&error.to_string()))?;
-    let [a, b, c, d, answered] = head;
-    let length = u32::from_le_bytes([a, b, c, d]);
-    if length == 0 || length > MAX_MESSAGE {
-        return Err(broken("its answer has a length that no answer has"));
-    }
-    let mut payload = vec![0; usize::try_from(length - 1).unwrap_or_default()];
-    stream
-        .read_exact(&mut payload)
-        .map_err(|error| broken(&error.to_string()))?;
+    let answer = read_message_blocking(&mut stream, MAX_MESSAGE).map_err(|error| match error {
+        WireError::Empty | WireError::TooLong(_) => broken("its answer has a length that no answer has"),
+        error => broken(&error.to_string()),
+    })?;
+    let answer = answer.ok_or_else(|| broken("it ended the connection"))?;
+    let (answered, payload) = (answer.kind, answer.payload);
     if answered == kind(TaskMessage::Refused) {
         let why = Refused::decode(payload.as_slice()).unwrap_or_default();
         let error = Failure::new(

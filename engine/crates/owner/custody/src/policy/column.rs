@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use coffer_schemes::{Protections, Setting};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::policy::{PolicyError, Protection};
@@ -74,8 +75,7 @@ impl ColumnPolicy {
 
     /// The protections as one text, "tee+ope".
     pub fn text(&self) -> String {
-        let names: Vec<&str> = self.protections.iter().map(|protection| protection.name()).collect();
-        names.join("+")
+        Protections::new(self.protections.as_slice()).to_string()
     }
 }
 
@@ -256,25 +256,16 @@ pub(super) fn column(place: &str, written: Written, default: &[Protection]) -> R
         crate::policy::file::check_name(link)?;
     }
     let said = [
-        (
-            "domain",
-            column.domain.is_some(),
-            &[Protection::Ope, Protection::Ore, Protection::Ashe][..],
-        ),
-        (
-            "link",
-            column.link.is_some(),
-            &[Protection::Det, Protection::Ope, Protection::Ore],
-        ),
-        ("prefix", column.prefix.is_some(), &[Protection::Ope, Protection::Ore]),
-        ("rows", column.rows.is_some(), &[Protection::Ashe]),
+        (Setting::Domain, column.domain.is_some()),
+        (Setting::Link, column.link.is_some()),
+        (Setting::Prefix, column.prefix.is_some()),
+        (Setting::Rows, column.rows.is_some()),
     ];
-    for (setting, said, users) in said {
-        if said && !users.iter().any(|user| column.has(*user)) {
+    for (setting, said) in said {
+        if said && !column.protections.iter().any(|protection| protection.uses(setting)) {
             return Err(PolicyError::UnusedSetting {
                 place: place.to_owned(),
                 setting,
-                users,
             });
         }
     }

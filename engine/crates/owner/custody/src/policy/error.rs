@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use coffer_schemes::Setting;
+
 use crate::{location::LocationError, master::UriError, policy::Protection};
 
 /// One variant per cause.
@@ -100,9 +102,7 @@ pub enum PolicyError {
         /// Table and column.
         place: String,
         /// Its key.
-        setting: &'static str,
-        /// What would use it.
-        users: &'static [Protection],
+        setting: Setting,
     },
     /// A default domain of a type that has none.
     #[error("[defaults.domains]: there is no domain of {0:?}")]
@@ -374,8 +374,8 @@ impl PolicyError {
             }
             PolicyError::ProtectionTwice { .. } => "name each once".into(),
             PolicyError::PlainWithOthers { .. } => "everybody can read it: leave the others out, or \"plain\"".into(),
-            PolicyError::UnusedSetting { setting, users, .. } => {
-                let users: Vec<&str> = users.iter().map(|user| user.name()).collect();
+            PolicyError::UnusedSetting { setting, .. } => {
+                let users: Vec<&str> = setting.users().map(Protection::name).collect();
                 format!("`{setting}` is for {}: add one of them, or remove it", users.join(", "))
             }
             PolicyError::DomainType(_) => {

@@ -167,7 +167,7 @@ fn columns(task: &Assignment, write: &WriteTask) -> Result<Vec<Column>, TaskErro
             name: column.name.clone(),
             kind: kind(column, field.data_type()).ok_or(Check::Write("columns"))?,
             nullable: column.nullable,
-            protection: column.protection.clone(),
+            protection: column.protection.parse().map_err(|_| Check::Write("columns"))?,
         });
     }
     Ok(columns)

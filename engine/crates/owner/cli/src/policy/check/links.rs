@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use coffer_schemes::Protection;
+use coffer_schemes::{Opener, Protection, Setting};
 
 use super::{CheckedColumn, CheckedTable, OTHERS};
-
-/// The protections whose keys columns of a link share.
-pub(super) const COMPARABLE: [Protection; 3] = [Protection::Det, Protection::Ope, Protection::Ore];
 
 /// What a column's link makes of it.
 #[derive(Default, Clone)]
@@ -56,7 +53,7 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
         Linked {
             columns: others(members),
             comparable: others(&reached),
-            protections: COMPARABLE.into_iter().filter(shown).collect(),
+            protections: Setting::Link.users().filter(shown).collect(),
             prefix: (reached.iter().filter_map(|at| column(*at))).find_map(|(_, column)| column.prefix()),
         }
     };
@@ -72,7 +69,7 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
 
 /// Whether two columns of a link have ciphertexts under one key.
 pub(super) fn share(a: &CheckedColumn, b: &CheckedColumn) -> bool {
-    COMPARABLE.into_iter().any(|form| a.has(form) && b.has(form))
+    Setting::Link.users().any(|form| a.has(form) && b.has(form))
 }
 
 /// Columns of different tables that are named as if they were joined.
@@ -101,7 +98,9 @@ pub(super) fn unlinked(tables: &[CheckedTable]) -> Vec<Alike<'_>> {
         let elsewhere = rest.iter().any(|(table, _)| table.name != first_table.name);
         let linked =
             first.rules.link().is_some() && rest.iter().all(|(_, column)| column.rules.link() == first.rules.link());
-        let in_enclaves = members.iter().all(|(_, column)| column.has(Protection::Tee));
+        let in_enclaves = members
+            .iter()
+            .all(|(_, column)| column.openers().any(|opener| opener == Opener::Enclaves));
         let known = found.iter().any(|alike| same(&alike.members, &members));
         if elsewhere && !linked && !in_enclaves && !known {
             found.push(Alike { members });

@@ -13,7 +13,7 @@ use coffer_format::Error as FormatError;
 use coffer_format::{FilePin, SparkType, StoredColumn};
 use coffer_schemes::Protection;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 
 /// At most so many files are read, spread over the table, …
 const FILES: usize = 8;
@@ -84,32 +84,22 @@ pub(super) fn look(
             .filter(|stored| stored.column == column.id)
             .cloned()
             .collect();
-        let protections = (column.protection.split('+'))
-            .map(Protection::from_name)
-            .collect::<Option<Vec<_>>>();
-        let protections = protections.ok_or_else(|| {
-            let message = format!(
-                "column `{}` has a protection that this version does not know",
-                column.name
-            );
-            Failure::new(Exit::Check, message)
-        })?;
-        Ok(SeenColumn {
+        SeenColumn {
             name: column.name.clone(),
             kind: column.kind,
             nullable: column.nullable,
             is_partition: manifest.partition_columns.contains(&column.id),
-            protections,
+            protections: column.protection.as_slice().to_vec(),
             stored,
             values,
-        })
+        }
     });
     Ok(Ok(Look {
         version: manifest.version,
         rows: manifest.rows(),
         rows_read,
         is_host_readable: !manifest.stored.is_empty(),
-        columns: columns.collect::<Result<_, Failure>>()?,
+        columns: columns.collect(),
     }))
 }
 

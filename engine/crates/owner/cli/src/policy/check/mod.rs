@@ -13,7 +13,7 @@ mod warnings;
 use std::collections::BTreeSet;
 
 use coffer_custody::{ColumnPolicy, Draft, Policy, TablePolicy, Vault, policy::signed::looks_signed};
-use coffer_schemes::Protection;
+use coffer_schemes::{Leakage, Opener, Protection, Setting};
 use links::Linked;
 use look::{Look, SeenColumn};
 use warnings::Warning;
@@ -57,7 +57,34 @@ impl CheckedColumn {
 
     /// Whether someone who holds the files sees a value's place among others: by equality or by order.
     fn is_comparable(&self) -> bool {
-        links::COMPARABLE.iter().any(|form| self.has(*form))
+        self.protections.iter().any(|protection| protection.uses(Setting::Link))
+    }
+
+    /// Whether the order of its values shows, or of their first bytes.
+    fn is_ordered(&self) -> bool {
+        let order = [Leakage::Order, Leakage::PrefixOrder];
+        let shown = |protection: &Protection| {
+            let shows = protection.treatment(self.is_of_texts()).shows;
+            order.iter().any(|order| shows.contains(order))
+        };
+        self.protections.iter().any(shown)
+    }
+
+    /// Whether it is known to hold texts, of whose order only a prefix is kept.
+    fn is_of_texts(&self) -> bool {
+        self.prefix().is_some()
+    }
+
+    /// Who can have its values, by each of its protections.
+    fn openers(&self) -> impl Iterator<Item = Opener> {
+        let texts = self.is_of_texts();
+        (self.protections.iter()).map(move |protection| protection.treatment(texts).opened_by)
+    }
+
+    /// Whether its values could not be had again if it turned out to hold texts.
+    fn is_closed_as_texts(&self) -> bool {
+        let opens = |protection: &Protection| protection.treatment(true).opened_by != Opener::Nobody;
+        !self.protections.iter().any(opens)
     }
 
     /// How many bytes of a text are in its order; none of what is no text, or not known to be one.
@@ -72,8 +99,7 @@ impl CheckedColumn {
 
     /// Whether its values can be had again from what is stored.
     fn opens(&self) -> bool {
-        let ordered_only = |protection: &Protection| matches!(protection, Protection::Ope | Protection::Ore);
-        self.prefix().is_none() || !self.protections.iter().all(ordered_only)
+        self.openers().any(|opener| opener != Opener::Nobody)
     }
 }
 

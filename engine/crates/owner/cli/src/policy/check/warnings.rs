@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coffer_custody::Draft;
-use coffer_schemes::Protection;
+use coffer_schemes::{Protection, Setting};
 use serde_json::{Value, json};
 
 use super::{
@@ -279,8 +279,7 @@ fn few(column: &CheckedColumn) -> Option<(u64, String)> {
 
 fn few_values(column: &CheckedColumn) -> Option<String> {
     let (_, words) = few(column).filter(|_| column.is_comparable())?;
-    let ordered = column.has(Protection::Ope) || column.has(Protection::Ore);
-    let shown = if ordered {
+    let shown = if column.is_ordered() {
         "their order and frequency show"
     } else {
         "their frequency shows"
@@ -289,13 +288,12 @@ fn few_values(column: &CheckedColumn) -> Option<String> {
 }
 
 fn dense_order(column: &CheckedColumn) -> Option<String> {
-    let ordered = column.has(Protection::Ope) || column.has(Protection::Ore);
     let distinct = column
         .seen
         .as_ref()?
         .values
         .distinct
-        .filter(|distinct| ordered && *distinct > 1)?;
+        .filter(|distinct| column.is_ordered() && *distinct > 1)?;
     let size = size::of(column)?;
     let most = u128::from(distinct).saturating_mul(2) >= size;
     most.then(|| {
@@ -309,7 +307,7 @@ fn dense_order(column: &CheckedColumn) -> Option<String> {
 
 fn row_order(table: &CheckedTable, column: &CheckedColumn) -> Option<String> {
     let look = table.look.as_ref().ok().filter(|look| look.is_host_readable)?;
-    let hidden = !column.has(Protection::Plain) && !column.has(Protection::Ope) && !column.has(Protection::Ore);
+    let hidden = !column.is_ordered() && !column.has(Protection::Plain);
     let in_order = column.seen.as_ref().is_some_and(|seen| seen.values.in_order);
     (hidden && in_order).then(|| {
         let read = grouped(look.rows_read);
@@ -318,7 +316,11 @@ fn row_order(table: &CheckedTable, column: &CheckedColumn) -> Option<String> {
 }
 
 fn ashe_rows(table: &CheckedTable, column: &CheckedColumn) -> Option<String> {
-    if !column.has(Protection::Ashe) {
+    if !column
+        .protections
+        .iter()
+        .any(|protection| protection.uses(Setting::Rows))
+    {
         return None;
     }
     let pinned = column
@@ -372,7 +374,6 @@ fn link_alone(column: &CheckedColumn) -> Option<String> {
 /// Said at the column that comes later by name.
 fn link_unlike(tables: &[CheckedTable], column: &CheckedColumn) -> Option<String> {
     let link = column.rules.link()?;
-    let ordered = |column: &CheckedColumn| column.has(Protection::Ope) || column.has(Protection::Ore);
     let earlier = tables
         .iter()
         .flat_map(|table| table.columns.iter().map(move |column| (table, column)))
@@ -380,7 +381,7 @@ fn link_unlike(tables: &[CheckedTable], column: &CheckedColumn) -> Option<String
     let shape = |column: &CheckedColumn| (column.rules.domain().cloned(), column.rules.prefix());
     let unlike = earlier
         .filter(|(_, other)| other.name != OTHERS && other.rules.link() == Some(link))
-        .find(|(_, other)| ordered(column) && ordered(other) && shape(other) != shape(column));
+        .find(|(_, other)| column.is_ordered() && other.is_ordered() && shape(other) != shape(column));
     unlike.map(|(table, other)| {
         format!(
             "its domain or prefix differs from that of {}.{}, of the same link",

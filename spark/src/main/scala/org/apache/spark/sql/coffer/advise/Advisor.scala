@@ -21,8 +21,8 @@ import org.apache.spark.sql.coffer.split.{
   Home,
   HomeTable,
   Opening,
-  SiteCosts,
   Sites,
+  StoredColumn,
   Use
 }
 import org.apache.spark.sql.coffer.translate.Types
@@ -35,7 +35,7 @@ import org.apache.spark.sql.types.StructType
  * the queries over them, and the planner itself ([[Sites]]) says what engines could do of each: what it can, this can, and nothing else.
  * For a session with Coffer's extensions and without its plugin; nothing runs in it, and no key is needed.
  */
-final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
+final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: Protections) {
   import Advisor.{formats, PolicyOf}
 
   private val settings: Map[String, String] = session.sessionState.conf.getAllConfs
@@ -140,16 +140,16 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined]) {
   }
 
   private def imagine(policy: PolicyOf): Map[String, CofferTable] =
-    tables.map(t => t.name -> t.under(policy.getOrElse(t.name, Map.empty))).toMap
+    tables.map(t => t.name -> t.under(policy.getOrElse(t.name, Map.empty), protections)).toMap
 }
 
 object Advisor {
   private[advise] type PolicyOf = Map[String, Map[String, Choice]]
   private[advise] implicit val formats: Formats = DefaultFormats
 
-  /** `tables`: a JSON list of [[Imagined]]. */
-  def open(session: SparkSession, tables: String): Advisor =
-    new Advisor(session, JsonMethods.parse(tables).extract[Seq[Imagined]])
+  /** `tables`: a JSON list of [[Imagined]]; `protections`: what `coffer reference --protections --json` prints. */
+  def open(session: SparkSession, tables: String, protections: String): Advisor =
+    new Advisor(session, JsonMethods.parse(tables).extract[Seq[Imagined]], Protections.parse(protections))
 
   /** The columns of a table as Spark DDL has them: a JSON list of name, type and whether NULL is allowed, or why they are refused. */
   def columns(ddl: String): String = {
@@ -163,11 +163,6 @@ object Advisor {
       } catch { case NonFatal(e) => Columns(Some(words(e)), Nil) }
     Serialization.write(found)
   }
-
-  /** The schemes' rates, by bench/run schemes: nanoseconds to encrypt a value, and one met before. */
-  def rates: String = Serialization.write(SiteCosts.rates.map { case (name, r) =>
-    name -> Map("encrypt" -> r.encrypt, "repeated" -> r.repeated)
-  })
 
   /** What it says, on one line, without a hint or a place in the text. */
   private def words(e: Throwable): String =
@@ -217,6 +212,12 @@ object Advisor {
 
 /** A column's protections under a policy. `narrow`: its `ope` fits a BIGINT. */
 private[advise] final case class Choice(protections: Seq[String], link: String, narrow: Boolean)
+
+private[advise] object Choice {
+
+  /** Of a column that a policy does not name. */
+  val whole: Choice = Choice(Seq(StoredColumn.WHOLE), "", narrow = false)
+}
 
 private[advise] final case class Columns(refusal: Option[String], columns: Seq[Declared])
 private[advise] final case class Declared(name: String, `type`: String, nullable: Boolean)

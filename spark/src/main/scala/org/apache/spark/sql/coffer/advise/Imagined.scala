@@ -2,11 +2,13 @@ package org.apache.spark.sql.coffer.advise
 
 import java.util.concurrent.atomic.AtomicLong
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema}
-import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Stored, TableInfo}
-import org.apache.spark.sql.coffer.split.{CofferTable, ColumnFigures, Estimates, SiteCosts}
+import org.apache.spark.sql.coffer.proto.wire.{Encoding, Opener, Protection, StoredColumn => Stored, TableInfo}
+import org.apache.spark.sql.coffer.split.{CofferTable, ColumnFigures, Estimates, SiteCosts, StoredColumn}
 import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.types._
 
@@ -26,18 +28,19 @@ private[advise] final case class ImaginedColumn(
 private[advise] final case class Imagined(name: String, rows: Long, columns: Seq[ImaginedColumn]) {
 
   /** Columns that are not named are `tee`. */
-  def under(policy: Map[String, Choice]): CofferTable = {
+  def under(policy: Map[String, Choice], protections: Protections): CofferTable = {
     val info = TableInfo.newBuilder
       .setTableId(name)
       .setVersion(Imagined.versions.incrementAndGet())
       .setName(name)
       .setRows(rows)
+      .addAllProtections(protections.all.asJava)
       .setSchema(columns.foldLeft(Schema.newBuilder)((s, c) => s.addFields(field(c))))
     columns.foreach { c =>
       val bytes = rows * c.width.getOrElse(Estimates.width(c.dataType))
-      info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(bytes.toLong))
+      info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection(StoredColumn.WHOLE).setBytes(bytes.toLong))
     }
-    if (policy.values.exists(_.protections != Seq("tee"))) stored(policy).foreach(s => info.addStored(s))
+    if (policy.values.exists(_.protections != Choice.whole.protections)) stored(policy, protections).foreach(s => info.addStored(s))
     val figures = columns.zipWithIndex.map { case (c, i) => i -> ColumnFigures(c.distinct, c.low, c.high, c.width) }
     CofferTable.imagine(info, figures.toMap)
   }
@@ -45,35 +48,33 @@ private[advise] final case class Imagined(name: String, rows: Long, columns: Seq
   private def field(c: ImaginedColumn): Field =
     Field.newBuilder.setName(c.name).setType(Imagined.proto(c.dataType)).setNullable(c.nullable).build()
 
-  private def stored(policy: Map[String, Choice]): Seq[Stored] = {
+  private def stored(policy: Map[String, Choice], protections: Protections): Seq[Stored] = {
     val forms = columns.zipWithIndex.flatMap { case (c, i) =>
-      val choice = policy.getOrElse(c.name, Choice(Seq("tee"), "", narrow = false))
-      choice.protections.map(p => form(c, i, p, choice))
+      val choice = policy.getOrElse(c.name, Choice.whole)
+      choice.protections.map(p => form(c, i, protections(p), choice))
     }
-    val placed = forms.exists(f => Set("std", "ashe")(f.getProtection))
-    val places = if (placed) Seq("file" -> BinaryType, "row" -> LongType) else Nil
-    val all = forms ++ places.map { case (p, t) => Stored.newBuilder.setProtection(p).setType(Imagined.proto(t)) }
+    val places =
+      if (forms.exists(_.getPlaced)) Seq(Encoding.ENCODING_FILE -> BinaryType, Encoding.ENCODING_ROW -> LongType) else Nil
+    val all = forms ++ places.map { case (e, t) => Stored.newBuilder.setEncoding(e).setType(Imagined.proto(t)) }
     all.zipWithIndex.map { case (f, n) => f.setName(s"c${n + 1}").build() }
   }
 
-  private def form(c: ImaginedColumn, column: Int, protection: String, choice: Choice): Stored.Builder = {
+  private def form(c: ImaginedColumn, column: Int, protection: Protection, choice: Choice): Stored.Builder = {
     val texts = c.dataType.isInstanceOf[StringType] || c.dataType == BinaryType
-    val as = protection match {
-      case "tee" | "plain" => c.dataType
-      case "ashe" => LongType
-      case "ope" if choice.narrow => LongType
+    val described = Protections.describe(Stored.newBuilder, protection, texts, c.nullable)
+    val as = described.getOpenedBy match {
+      case Opener.OPENER_ANYONE | Opener.OPENER_ENCLAVES => c.dataType
+      case _ if SiteCosts.isNarrow(protection.getCost, choice.narrow) => LongType
       case _ => BinaryType
     }
-    val width = SiteCosts.width(protection, c.width.getOrElse(Estimates.width(c.dataType)), choice.narrow)
-    Stored.newBuilder
+    val width = SiteCosts.width(protection.getCost, c.width.getOrElse(Estimates.width(c.dataType)), choice.narrow)
+    described
       .setColumn(column)
-      .setProtection(protection)
       .setType(Imagined.proto(as))
       .setNullable(c.nullable)
       .setBytes((rows * width).toLong)
       // A column can always be compared with itself.
-      .setLink(if (choice.link.nonEmpty) choice.link else s"$name.${c.name}")
-      .setPrefix(texts && (protection == "ope" || protection == "ore"))
+      .setLink(if (!protection.getLinked) "" else if (choice.link.nonEmpty) choice.link else s"$name.${c.name}")
   }
 }
 

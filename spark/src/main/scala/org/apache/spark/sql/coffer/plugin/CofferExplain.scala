@@ -196,7 +196,7 @@ private final class Description(query: Option[CofferQuery]) {
       val names = node.output.map(_.name).toSet
       val columns = s.table.stored.filter(c => names(c.name) && c.isColumn).map(_.column).toSet
       // That is what a `tee` column shows only where it is read.
-      val told = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || c.protection != "tee"))
+      val told = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || !c.isForEnclaves))
       told.map { c =>
         val unread = if (names(c.name)) "" else ", not read here"
         s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"

@@ -10,12 +10,9 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
-/** A column of a table and how an engine has it. */
-private[plugin] final case class Origin(column: String, protection: String, prefix: Boolean) {
+/** A column of a table and how an engine has it: as ciphertexts, or its values, opened in an enclave or in the clear. */
+private[plugin] final case class Origin(column: String, protection: String, prefix: Boolean, isCipher: Boolean) {
   def text: String = s"$column by $protection"
-
-  /** Ciphertexts; else the values, opened in an enclave or in the clear. */
-  def isCipher: Boolean = StoredColumn.schemes(protection)
 }
 
 /** From which stored columns the attributes of a plan for engines come. */
@@ -45,8 +42,10 @@ private[plugin] object Origins {
       node.output.foreach { a =>
         val origin = stored.get(a.name) match {
           case Some(c) if scan.table.viewed =>
-            Option.when(c.isColumn)(Origin(scan.table.info.getSchema.getFields(c.column).getName, c.protection, c.prefix))
-          case _ => Some(Origin(a.name, if (scan.table.unverified) "plain" else "tee", prefix = false))
+            Option.when(c.isColumn)(Origin(scan.table.info.getSchema.getFields(c.column).getName, c.protection, c.prefix, c.isCipher))
+          case _ =>
+            val protection = if (scan.table.unverified) StoredColumn.CLEAR else StoredColumn.WHOLE
+            Some(Origin(a.name, protection, prefix = false, isCipher = false))
         }
         origin.foreach(o => known(a.exprId) = Seq(o))
       }

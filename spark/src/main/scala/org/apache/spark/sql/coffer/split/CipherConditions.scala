@@ -63,7 +63,7 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
   private def pairs(l: Held, r: Held): Seq[(Form, Form)] = for {
     a <- l.forms
     b <- r.forms
-    if a.stored.protection == b.stored.protection && a.stored.link.nonEmpty && a.stored.link == b.stored.link
+    if a.stored.encoding == b.stored.encoding && a.stored.link.nonEmpty && a.stored.link == b.stored.link
   } yield (a, b)
 
   private def membership(a: Attribute, list: Seq[Literal]): Option[Ciphered] = {

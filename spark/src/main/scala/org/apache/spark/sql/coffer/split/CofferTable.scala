@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.coffer.common.{Client, CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, TypeId}
-import org.apache.spark.sql.coffer.proto.wire.{OpenTable, TableInfo}
+import org.apache.spark.sql.coffer.proto.wire.{Encoding, OpenTable, Protection, TableInfo}
 import org.apache.spark.sql.connector.catalog.{SupportsRead, SupportsWrite, Table, TableCapability, V1Table}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
@@ -72,6 +72,14 @@ final class CofferTable private (
     val refused = columns.filter(denied).toSeq
     if (refused.nonEmpty) Client.get.checkRead(info.getHandle, refused)
   }
+
+  /** What each protection shows, allows and costs, from what shows least. */
+  def protections: Seq[Protection] = info.getProtectionsList.asScala.toSeq
+
+  private lazy val costs: Map[Encoding, Protection.Cost] = protections.map(p => p.getEncoding -> p.getCost).toMap
+
+  /** What work on a stored column costs. */
+  def cost(stored: StoredColumn): Protection.Cost = costs.getOrElse(stored.encoding, Protection.Cost.getDefaultInstance)
 
   /** How its columns lie in the files, if not each as itself. */
   lazy val stored: Seq[StoredColumn] = StoredColumn.all(info)

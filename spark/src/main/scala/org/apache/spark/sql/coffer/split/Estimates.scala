@@ -163,7 +163,7 @@ private[coffer] object Estimates {
   private def stored(o: Opening): Double = o.form match {
     // It is counted in the rows that its sum took.
     case _ if o.kind == Reveal.Kind.COUNT => 0
-    case Some(f) => SiteCosts.width(f.stored.protection, value(f), f.attribute.dataType.defaultSize == 8)
+    case Some(f) => SiteCosts.width(f.table.cost(f.stored), value(f), f.attribute.dataType.defaultSize == 8)
     case None => width(o.output.dataType)
   }
 

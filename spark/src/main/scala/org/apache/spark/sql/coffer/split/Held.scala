@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeMap, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.coffer.proto.wire.Capability
 import org.apache.spark.sql.types.DataType
 
 /** A stored column where engines work on it. `place`: the columns that say of which file and row each value is. */
@@ -20,18 +21,21 @@ final case class Sums(form: Form, state: Attribute, sum: Attribute, count: Attri
  */
 final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sums: Option[Sums] = None) {
 
-  /** The form that is cheapest to compare. */
-  def equality: Option[Form] = forms.filter(_.stored.tellsEqual).sortBy(_.stored.protection != "det").minByOption(SiteCosts.work)
-  def order: Option[Form] = forms.find(_.stored.tellsOrder)
+  private def allowing(capability: Capability): Seq[Form] = forms.filter(_.stored.allows(capability))
+
+  /** The form that is cheapest to compare for equality; of those that are alike, the one that shows least. */
+  def equality: Option[Form] =
+    allowing(Capability.CAPABILITY_EQUALITY).sortBy(_.stored.leaks.size).minByOption(SiteCosts.work)
+  def order: Option[Form] = allowing(Capability.CAPABILITY_ORDER).headOption
 
   /** Of texts whose ciphertexts are those of a prefix: what it tells of a condition is never all. */
-  def prefixes: Option[Form] = forms.find(f => f.stored.protection == "ope" && f.stored.prefix)
-  def revealing: Option[Form] = forms.find(f => f.stored.protection == "ore" && !f.stored.prefix)
-  def ashe: Option[Form] = forms.find(f => f.stored.protection == "ashe" && f.place.isDefined)
+  def prefixes: Option[Form] = allowing(Capability.CAPABILITY_PREFIX_ORDER).headOption
+  def revealing: Option[Form] = allowing(Capability.CAPABILITY_COMPARISON).headOption
+  def summed: Option[Form] = allowing(Capability.CAPABILITY_SUM).find(_.place.isDefined)
 
   /** The form that is cheapest to bring home and open there. */
   def openable: Option[Form] =
-    forms.filter(f => StoredColumn.schemes(f.stored.protection) && !f.stored.prefix).minByOption(f => SiteCosts.home(f.table, f.stored))
+    forms.filter(f => f.stored.isCipher && f.stored.opens).minByOption(f => SiteCosts.home(f.table, f.stored))
 
   def attributes: Seq[Attribute] =
     (if (open) Seq(attribute) else Nil) ++ forms.flatMap(_.attributes) ++ sums.map(_.state)

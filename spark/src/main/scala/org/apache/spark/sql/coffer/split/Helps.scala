@@ -1,7 +1,11 @@
 package org.apache.spark.sql.coffer.split
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.coffer.proto.wire.{Capability, Opener, Protection}
+import org.apache.spark.sql.coffer.proto.wire.Capability._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, IntegerType, LongType, ShortType, StringType}
 
@@ -12,48 +16,65 @@ import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, 
 private[coffer] object Helps {
 
   /** `protections`: what serves; nothing where nothing does. */
-  private final case class Help(words: String, protections: Seq[String])
+  private final case class Help(words: String, protections: Seq[Protection])
 
-  private val CARRIED = Help("only brought home", Seq("std"))
   private val COMPUTED = "computed with, which only enclaves and the client engine can do"
 
   /** For each closed column one sentence. */
   def of(table: HomeTable, plan: SparkPlan): Seq[String] = {
     val query = plan.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
-    table.closed.map(a => sentence(a, query.toSeq.flatMap(uses(_, table, a))))
+    table.closed.map(a => new Helps(table.table.protections, a).sentence(query.toSeq.flatMap(uses(_, table, a))))
   }
 
   private def uses(query: LogicalPlan, table: HomeTable, a: Attribute): Seq[Use] =
     ColumnUses.of(query).filter(u => u.table == table.table.info.getName && u.column == a.name)
+}
 
-  private def sentence(a: Attribute, uses: Seq[Use]): String = {
-    val helps = uses.flatMap(help(_, a.dataType)).distinct
-    val told = if (helps.isEmpty) Seq(CARRIED) else helps
+/** What helps one column. `all`: the protections, from what shows least. */
+private final class Helps(all: Seq[Protection], a: Attribute) {
+  import Helps.{COMPUTED, Help}
+
+  private val text: Boolean = a.dataType.isInstanceOf[StringType] || a.dataType == BinaryType
+
+  def sentence(uses: Seq[Use]): String = {
+    val helps = uses.flatMap(help).distinct
+    val told = if (helps.isEmpty) Seq(Help("only brought home", carried)) else helps
     val wanted = told.flatMap(_.protections).distinct
     // What engines compute on opens at home too, but for a text's prefix.
-    val opening = wanted.filter(p => p != "std" && !(isText(a.dataType) && p == "ope"))
-    val least = if (opening.isEmpty) wanted else wanted.filterNot(_ == "std")
+    val opening = wanted.filterNot(carried.contains).filter(opens)
+    val least = if (opening.isEmpty) wanted else wanted.filterNot(carried.contains)
     val what = s"`${a.name}` is ${told.map(_.words).mkString(" and ")}"
     if (told.exists(_.protections.isEmpty)) what
-    else s"$what: ${least.map(p => s""""$p"""").mkString(" and ")} in the policy would do"
+    else s"$what: ${least.map(p => s""""${p.getName}"""").mkString(" and ")} in the policy would do"
   }
 
-  private def help(use: Use, of: DataType): Option[Help] = use.kind match {
+  private def help(use: Use): Option[Help] = use.kind match {
     case "equality" | "in" | "join" | "group" | "distinct" =>
-      Some(Help("compared for equality, joined or grouped by", Seq("det")))
-    case "range" => Some(Help("compared by size", if (isText(of)) Seq("std", "ope") else Seq("ore")))
+      Some(Help("compared for equality, joined or grouped by", allowing(CAPABILITY_EQUALITY)))
+    case "range" => Some(Help("compared by size", allowing(CAPABILITY_COMPARISON, CAPABILITY_ORDER, CAPABILITY_PREFIX_ORDER)))
     case "compare" | "min" | "max" =>
-      Some(Help("compared by size with its own values or another column's", if (isText(of)) Nil else Seq("ope")))
-    case "order" if use.other == "limit" => Some(Help("sorted by for its first rows", if (isText(of)) Nil else Seq("ope")))
+      Some(Help("compared by size with its own values or another column's", allowing(CAPABILITY_ORDER)))
+    case "order" if use.other == "limit" => Some(Help("sorted by for its first rows", allowing(CAPABILITY_ORDER)))
     // As many rows come home, whatever engines can do.
-    case "order" => Some(Help("only brought home and sorted by there", Seq("std")))
-    case "sum" | "avg" => Some(if (isSummed(of)) Help("summed", Seq("ashe")) else Help(COMPUTED, Nil))
+    case "order" => Some(Help("only brought home and sorted by there", carried))
+    case "sum" | "avg" => Some(if (isSummed(a.dataType)) Help("summed", allowing(CAPABILITY_SUM)) else Help(COMPUTED, Nil))
     case "like" | "expression" => Some(Help(COMPUTED, Nil))
     // NULL is seen, and rows are counted, under any of them.
     case _ => None
   }
 
-  private def isText(t: DataType): Boolean = t.isInstanceOf[StringType] || t == BinaryType
+  /** The one that shows least of those that allow any of this; if the column does not open from it, behind one that it opens from. */
+  private def allowing(any: Capability*): Seq[Protection] =
+    all.find(p => treatment(p).exists(_.getAllowsList.asScala.exists(any.contains))).toSeq
+      .flatMap(p => if (opens(p)) Seq(p) else carried :+ p)
+
+  /** What shows least of those under which engines can carry the column along. */
+  private lazy val carried: Seq[Protection] = allowing(CAPABILITY_CARRY)
+
+  private def opens(p: Protection): Boolean = treatment(p).exists(_.getOpenedBy != Opener.OPENER_NOBODY)
+
+  private def treatment(p: Protection): Option[Protection.Treatment] =
+    if (text) Option.when(p.hasTexts)(p.getTexts) else Some(p.getNumbers)
 
   private def isSummed(t: DataType): Boolean = t match {
     case ByteType | ShortType | IntegerType | LongType | _: DecimalType => true

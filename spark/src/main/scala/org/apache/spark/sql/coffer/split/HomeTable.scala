@@ -39,10 +39,7 @@ object HomeTable {
       HomeTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Reveal.Kind.AS_IS, None)), output)
     else {
       val chosen = output.map(a => a -> cheapest(table, stored(table, a)))
-      val place =
-        if (chosen.exists(_._2.needsPlace))
-          for (file <- table.stored.find(_.protection == "file"); row <- table.stored.find(_.protection == "row")) yield (file, row)
-        else None
+      val place = if (chosen.exists(_._2.needsPlace)) StoredColumn.place(table.stored) else None
       val places = place.map { case (file, row) => (file.attribute, row.attribute) }
       val read = chosen.map {
         case (a, c) if c.isOpen => (c.name, a: Attribute, Opening(a, a, Reveal.Kind.AS_IS, None))
@@ -59,14 +56,14 @@ object HomeTable {
   def text(table: HomeTable, opening: Opening): String = {
     val protection = opening.form.map(_.stored.protection).getOrElse {
       val read = table.columns.collectFirst { case (name, a) if a.exprId == opening.from.exprId => name }
-      table.table.stored.find(c => read.contains(c.name)).fold("tee")(_.protection)
+      table.table.stored.find(c => read.contains(c.name)).fold(StoredColumn.WHOLE)(_.protection)
     }
     val why = if (table.closed.exists(_.exprId == opening.output.exprId)) ", which no engine may open" else ""
     s"${opening.output.name} from $protection$why"
   }
 
   /** Whether engines without keys have nothing of a column. */
-  def closed(stored: Seq[StoredColumn]): Boolean = !stored.exists(c => c.protection == "plain" || StoredColumn.schemes(c.protection))
+  def closed(stored: Seq[StoredColumn]): Boolean = stored.forall(_.isForEnclaves)
 
   /** What is stored of a column. */
   def stored(table: CofferTable, a: Attribute): Seq[StoredColumn] = {
@@ -75,6 +72,6 @@ object HomeTable {
   }
 
   private def cheapest(table: CofferTable, stored: Seq[StoredColumn]): StoredColumn =
-    stored.filterNot(_.prefix).minByOption(SiteCosts.home(table, _)).getOrElse(
+    stored.filter(_.opens).minByOption(SiteCosts.home(table, _)).getOrElse(
       throw new IllegalStateException("a stored column opens from nothing"))
 }

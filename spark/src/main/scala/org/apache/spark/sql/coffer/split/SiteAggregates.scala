@@ -97,7 +97,7 @@ private[split] final class SiteAggregates(hosts: Boolean) {
 
   private def sums(call: AggregateExpression, a: Attribute, away: Away, shared: Sharing)(
       result: (Attribute, Attribute) => Expression): Option[Told] =
-    for (form <- away.held.get(a).flatMap(_.ashe); (file, row) <- form.place) yield {
+    for (form <- away.held.get(a).flatMap(_.summed); (file, row) <- form.place) yield {
       val taken = shared.of(form, call.filter) {
         Taken(
           Alias(call.copy(aggregateFunction = AsheSum(form.attribute, file, row)), "sum")(),

@@ -1,27 +1,13 @@
 package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.coffer.proto.wire.Protection
 
 /**
- * What work on stored columns costs, for choices between forms and sites that serve alike. One page, since none of it decides what is right,
- * only what is faster.
- *
- * Rates are those of `bench/run schemes` (bench/results/schemes.json: BIGINT and INT, one core), in nanoseconds for each value.
+ * What work on stored columns costs, for choices between forms and sites that serve alike. None of it decides what is right, only what is
+ * faster. Each scheme's own costs come with the table of the protections.
  */
 private[coffer] object SiteCosts {
-
-  /** `repeated`: what a value costs that the scheme has met before; it keeps a dictionary. */
-  final case class Rate(encrypt: Double, open: Double, repeated: Double)
-
-  val rates: Map[String, Rate] = Map(
-    "ashe" -> Rate(4, 24, 4),
-    "det" -> Rate(25, 37, 25),
-    "std" -> Rate(104, 92, 104),
-    "ope" -> Rate(236, 227, 12),
-    "ore" -> Rate(179, 603, 179),
-    // AES-GCM over whole pages: gigabytes in a second.
-    "tee" -> Rate(4, 4, 4),
-    "plain" -> Rate(0, 0, 0))
 
   /** Nanoseconds to bring a byte home: a link of 1 Gbit/s. */
   val HOME_BYTE = 8.0
@@ -33,19 +19,16 @@ private[coffer] object SiteCosts {
   val SMALL_ROWS = 1000L
 
   /** Bytes of a value as it is stored under a protection, before Parquet packs it. `value`: of the value itself. */
-  def width(protection: String, value: Double, narrow: Boolean = true): Double = protection match {
-    case "std" | "det" => value + 16
-    case "ope" => if (narrow) 8 else 2 * value
-    case "ore" => 2 * value
-    case "ashe" | "row" => 8
-    case "file" => 16
-    case _ => value
-  }
+  def width(cost: Protection.Cost, value: Double, narrow: Boolean): Double =
+    if (narrow && cost.hasNarrow) cost.getNarrow.toDouble else cost.getTimes * value + cost.getPlus
+
+  /** Whether values are stored as whole numbers of 8 bytes. */
+  def isNarrow(cost: Protection.Cost, narrow: Boolean): Boolean = cost.getTimes == 0 || (narrow && cost.hasNarrow)
 
   /** To bring one value home as it is stored, with its place if it needs one, and open it there. */
   def home(table: CofferTable, stored: StoredColumn): Double = {
     val place = if (stored.needsPlace) PLACE_BYTES else 0
-    rates.get(stored.protection).fold(0.0)(_.open) + (bytes(table, stored) + place) * HOME_BYTE
+    table.cost(stored).getOpen + (bytes(table, stored) + place) * HOME_BYTE
   }
 
   /** Whether a query is over so little that its rows are best worked on at home. */
@@ -58,5 +41,5 @@ private[coffer] object SiteCosts {
   def work(form: Form): Double = bytes(form.table, form.stored)
 
   private def bytes(table: CofferTable, stored: StoredColumn): Double =
-    width(stored.protection, Estimates.width(table.columnType(stored.column)), narrow = stored.dataType.defaultSize == 8)
+    width(table.cost(stored), Estimates.width(table.columnType(stored.column)), narrow = stored.dataType.defaultSize == 8)
 }

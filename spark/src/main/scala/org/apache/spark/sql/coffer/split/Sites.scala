@@ -127,7 +127,7 @@ private[coffer] final class Sites(session: SparkSession) {
         val (kept, forms) = stored.partition(opened)
         val open = kept.headOption.map(c => AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
         Held(a, open.isDefined,
-          forms.filter(c => StoredColumn.schemes(c.protection)).map { c =>
+          forms.filter(_.isCipher).map { c =>
             Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => c.needsPlace))
           }) -> open
       }
@@ -143,11 +143,10 @@ private[coffer] final class Sites(session: SparkSession) {
     table.stored.isEmpty || readAtHome(table) || scan.output.exists(a => HomeTable.closed(HomeTable.stored(table, a)))
 
   /** Whether engines may open what is stored so. */
-  private def opened(c: StoredColumn): Boolean = c.protection == "plain" || (c.protection == "tee" && !hosts)
+  private def opened(c: StoredColumn): Boolean = c.isInClear || (c.isForEnclaves && !hosts)
 
   private def places(table: CofferTable): Option[(Attribute, Attribute)] =
-    for (f <- table.stored.find(_.protection == "file"); r <- table.stored.find(_.protection == "row"))
-      yield (f.attribute, r.attribute)
+    StoredColumn.place(table.stored).map { case (file, row) => (file.attribute, row.attribute) }
 
   private def leaf(plan: LeafNode): Placed = plan match {
     // Rows that the query brings along: a host engine would see them.

@@ -1,36 +1,31 @@
 package org.apache.spark.sql.coffer.transport
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInputStream, DataOutputStream, IOException}
-import java.nio.charset.StandardCharsets.UTF_8
+import scala.jdk.CollectionConverters._
+
+import com.google.protobuf.{ByteString, InvalidProtocolBufferException, Message => ProtoMessage, Parser}
+
+import org.apache.spark.sql.coffer.proto.wire.{DriverAnswer, ExecutorAsk, Blank}
 
 /**
  * What executors ask of the driver, over Spark's plugin RPC, and what it answers. The driver's endpoint has one thread, so it answers a
  * question with a ticket at once, works elsewhere, and is polled.
  *
- * They travel as byte arrays, not as objects of classes of ours: nothing is deserialised, and Spark's RPC on executors does not see
- * classes that come with `spark.jars`.
+ * They travel as byte arrays (`wire.proto`), not as objects of classes of ours: nothing is deserialised, and Spark's RPC on executors does
+ * not see classes that come with `spark.jars`.
  */
 private[coffer] sealed trait Ask {
-  final def encode: Array[Byte] = Rpc.write { out =>
+  final def encode: Array[Byte] = {
+    val ask = ExecutorAsk.newBuilder
     this match {
-      case Ask.NewChallenge() => out.writeByte(1)
+      case Ask.NewChallenge() => ask.setNewChallenge(Blank.getDefaultInstance)
       case Ask.Admit(evidence, challenge) =>
-        out.writeByte(2)
-        Rpc.put(out, evidence)
-        Rpc.put(out, challenge)
-      case Ask.Keys(session, engineId) =>
-        out.writeByte(3)
-        Rpc.put(out, session)
-        Rpc.put(out, engineId.getBytes(UTF_8))
+        ask.getAdmitBuilder.setEvidence(ByteString.copyFrom(evidence)).setChallenge(ByteString.copyFrom(challenge))
+      case Ask.Keys(session, engineId) => ask.getKeysBuilder.setSession(ByteString.copyFrom(session)).setEngineId(engineId)
       case Ask.Attempts(session, producers) =>
-        out.writeByte(4)
-        Rpc.put(out, session)
-        out.writeInt(producers.size)
-        producers.foreach(out.writeInt)
-      case Ask.Poll(ticket) =>
-        out.writeByte(5)
-        out.writeLong(ticket)
+        ask.getAttemptsBuilder.setSession(ByteString.copyFrom(session)).addAllProducers(producers.map(Int.box).asJava)
+      case Ask.Poll(ticket) => ask.getPollBuilder.setTicket(ticket)
     }
+    ask.build().toByteArray
   }
 }
 
@@ -51,36 +46,30 @@ private[coffer] object Ask {
   /** Whether the answer to a ticket is there. */
   final case class Poll(ticket: Long) extends Ask
 
-  def decode(bytes: Array[Byte]): Option[Ask] = Rpc.read(bytes) { in =>
-    in.readByte() match {
-      case 1 => NewChallenge()
-      case 2 => Admit(Rpc.get(in), Rpc.get(in))
-      case 3 => Keys(Rpc.get(in), new String(Rpc.get(in), UTF_8))
-      case 4 => Attempts(Rpc.get(in), Seq.fill(Rpc.count(in, 4))(in.readInt()))
-      case 5 => Poll(in.readLong())
-      case other => throw new IOException(s"question $other")
+  def decode(bytes: Array[Byte]): Option[Ask] = Rpc.read(bytes, ExecutorAsk.parser).flatMap { ask =>
+    ask.getKindCase match {
+      case ExecutorAsk.KindCase.NEW_CHALLENGE => Some(NewChallenge())
+      case ExecutorAsk.KindCase.ADMIT => Some(Admit(ask.getAdmit.getEvidence.toByteArray, ask.getAdmit.getChallenge.toByteArray))
+      case ExecutorAsk.KindCase.KEYS => Some(Keys(ask.getKeys.getSession.toByteArray, ask.getKeys.getEngineId))
+      case ExecutorAsk.KindCase.ATTEMPTS =>
+        Some(Attempts(ask.getAttempts.getSession.toByteArray, ask.getAttempts.getProducersList.asScala.map(Int.unbox).toSeq))
+      case ExecutorAsk.KindCase.POLL => Some(Poll(ask.getPoll.getTicket))
+      case ExecutorAsk.KindCase.KIND_NOT_SET => None
     }
   }
 }
 
 private[coffer] sealed trait Answer {
-  final def encode: Array[Byte] = Rpc.write { out =>
+  final def encode: Array[Byte] = {
+    val answer = DriverAnswer.newBuilder
     this match {
-      case Answer.Ticket(id) =>
-        out.writeByte(1)
-        out.writeLong(id)
-      case Answer.NotYet => out.writeByte(2)
-      case Answer.Bytes(value) =>
-        out.writeByte(3)
-        Rpc.put(out, value)
-      case Answer.Many(values) =>
-        out.writeByte(4)
-        out.writeInt(values.size)
-        values.foreach(Rpc.put(out, _))
-      case Answer.Refused(code, message, hint) =>
-        out.writeByte(5)
-        Seq(code, message, hint).foreach(s => Rpc.put(out, s.getBytes(UTF_8)))
+      case Answer.Ticket(id) => answer.getTicketBuilder.setId(id)
+      case Answer.NotYet => answer.setNotYet(Blank.getDefaultInstance)
+      case Answer.Bytes(value) => answer.getOneBuilder.setValue(ByteString.copyFrom(value))
+      case Answer.Many(values) => answer.getManyBuilder.addAllValues(values.map(ByteString.copyFrom).asJava)
+      case Answer.Refused(code, message, hint) => answer.getRefusedBuilder.setCode(code).setMessage(message).setHint(hint)
     }
+    answer.build().toByteArray
   }
 }
 
@@ -91,49 +80,23 @@ private[coffer] object Answer {
   final case class Many(values: Seq[Array[Byte]]) extends Answer
   final case class Refused(code: String, message: String, hint: String) extends Answer
 
-  def decode(bytes: Array[Byte]): Option[Answer] = Rpc.read(bytes) { in =>
-    in.readByte() match {
-      case 1 => Ticket(in.readLong())
-      case 2 => NotYet
-      case 3 => Bytes(Rpc.get(in))
-      case 4 => Many(Seq.fill(Rpc.count(in, 4))(Rpc.get(in)))
-      case 5 =>
-        val texts = Seq.fill(3)(new String(Rpc.get(in), UTF_8))
-        Refused(texts.head, texts(1), texts(2))
-      case other => throw new IOException(s"answer $other")
+  def decode(bytes: Array[Byte]): Option[Answer] = Rpc.read(bytes, DriverAnswer.parser).flatMap { answer =>
+    answer.getKindCase match {
+      case DriverAnswer.KindCase.TICKET => Some(Ticket(answer.getTicket.getId))
+      case DriverAnswer.KindCase.NOT_YET => Some(NotYet)
+      case DriverAnswer.KindCase.ONE => Some(Bytes(answer.getOne.getValue.toByteArray))
+      case DriverAnswer.KindCase.MANY => Some(Many(answer.getMany.getValuesList.asScala.map(_.toByteArray).toSeq))
+      case DriverAnswer.KindCase.REFUSED =>
+        Some(Refused(answer.getRefused.getCode, answer.getRefused.getMessage, answer.getRefused.getHint))
+      case DriverAnswer.KindCase.KIND_NOT_SET => None
     }
   }
 }
 
 private object Rpc {
-  def write(body: DataOutputStream => Unit): Array[Byte] = {
-    val bytes = new ByteArrayOutputStream()
-    body(new DataOutputStream(bytes))
-    bytes.toByteArray
-  }
 
   /** None: not a message of ours, whole and with nothing after it. */
-  def read[T](bytes: Array[Byte])(body: DataInputStream => T): Option[T] = {
-    val in = new DataInputStream(new ByteArrayInputStream(bytes))
-    try Some(body(in)).filter(_ => in.available() == 0)
-    catch { case _: IOException => None }
-  }
-
-  def put(out: DataOutputStream, bytes: Array[Byte]): Unit = {
-    out.writeInt(bytes.length)
-    out.write(bytes)
-  }
-
-  def get(in: DataInputStream): Array[Byte] = {
-    val bytes = new Array[Byte](count(in, 1))
-    in.readFully(bytes)
-    bytes
-  }
-
-  /** A number of things of at least `size` bytes each: checked against what is there before anything is allocated. */
-  def count(in: DataInputStream, size: Int): Int = {
-    val n = in.readInt()
-    if (n < 0 || n > in.available() / size) throw new IOException(s"a length of $n")
-    n
-  }
+  def read[T <: ProtoMessage](bytes: Array[Byte], parser: Parser[T]): Option[T] =
+    try Some(parser.parseFrom(bytes)).filter(_.getUnknownFields.asMap.isEmpty)
+    catch { case _: InvalidProtocolBufferException => None }
 }

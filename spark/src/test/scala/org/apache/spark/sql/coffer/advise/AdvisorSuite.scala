@@ -7,6 +7,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.CofferExtensions
+import org.apache.spark.sql.coffer.fake.PrintedProtections
 
 /** What the planner makes of policies over tables that are only imagined: sites, forms and what comes home. */
 class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
@@ -47,13 +48,13 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     }.mkString("{", ", ", "}")
 
   private def weighed(sql: String, columns: (String, String)*): Weighed = {
-    val advisor = Advisor.open(spark, s"[$people, $jobs]")
+    val advisor = Advisor.open(spark, s"[$people, $jobs]", PrintedProtections.text)
     advisor.understand("[\"" + sql + "\"]")
     JsonMethods.parse(advisor.weigh(policy(columns: _*), hosts = true, Array(0))).extract[Seq[Weighed]].head
   }
 
   private def uses(sql: String): Set[String] = {
-    val understood = Advisor.open(spark, s"[$people, $jobs]").understand("[\"" + sql + "\"]")
+    val understood = Advisor.open(spark, s"[$people, $jobs]", PrintedProtections.text).understand("[\"" + sql + "\"]")
     JsonMethods.parse(understood).extract[Seq[Understood]].head.uses
       .map(u => s"${u.column} ${u.kind} ${Seq(u.otherTable, u.other).filter(_.nonEmpty).mkString("/")}".trim)
       .toSet
@@ -68,7 +69,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("a view serves what comes after it; what is no query is said to be none") {
-    val advisor = Advisor.open(spark, s"[$people, $jobs]")
+    val advisor = Advisor.open(spark, s"[$people, $jobs]", PrintedProtections.text)
     val view = "create temporary view young as select * from people where age < 30"
     val sql = Seq(view, "select sum(pay) from young", "insert into people select * from people", "drop table people", "selec 1")
     advisor.understand(sql.mkString("[\"", "\", \"", "\"]"))
@@ -79,7 +80,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("a SET counts for what comes after it, each time that the workload is planned") {
-    val advisor = Advisor.open(spark, s"[$people, $jobs]")
+    val advisor = Advisor.open(spark, s"[$people, $jobs]", PrintedProtections.text)
     val sql = Seq("select AGE from people", "set spark.sql.caseSensitive=true", "select AGE from people")
     def refused(planned: Seq[Option[String]]) = planned.map(_.isDefined)
     val understood = JsonMethods.parse(advisor.understand(sql.mkString("[\"", "\", \"", "\"]"))).extract[Seq[Understood]]

@@ -2,6 +2,8 @@ package org.apache.spark.sql.coffer.fake
 
 import java.nio.file.{Files, Path}
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.{BeforeAndAfterAll, Suite}
 
 import org.apache.spark.sql.classic.SparkSession
@@ -28,6 +30,7 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
         Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
           .addFields(field("s", TypeId.STRING)))
     partitionColumns.foreach(info.addPartitionColumns)
+    info.addAllProtections(PrintedProtections.all.all.asJava)
     (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.coffer.split
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.Suite
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.fake.FakeSession
+import org.apache.spark.sql.coffer.advise.Protections
+import org.apache.spark.sql.coffer.fake.{FakeSession, PrintedProtections}
 import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
-import org.apache.spark.sql.coffer.proto.wire.{StoredColumn => Proto, TableInfo}
+import org.apache.spark.sql.coffer.proto.wire.{Encoding, StoredColumn => Proto, TableInfo}
 import org.apache.spark.sql.coffer.translate.PlanFixture
 
 /** Tables with every protection, of a client engine that encrypts literals in a way that one can read. */
@@ -72,7 +75,7 @@ object SitesFixture {
 
   private def kind(id: TypeId): DataType = DataType.newBuilder.setId(id).build()
 
-  private def table(handle: Int, path: String, columns: Seq[(String, TypeId, Seq[(String, TypeId)])], prefixes: Set[String]): TableInfo = {
+  private def table(handle: Int, path: String, columns: Seq[(String, TypeId, Seq[(String, TypeId)])]): TableInfo = {
     val info = TableInfo.newBuilder.setHandle(handle).setTableId(path).setVersion(1).setRows(6000).setBytes(6000).setPath(path)
       .setName(path.stripPrefix("/sealed/"))
     val schema = Schema.newBuilder
@@ -81,12 +84,18 @@ object SitesFixture {
     val stored = columns.zipWithIndex.flatMap { case ((column, _, forms), at) => forms.map { case (p, id) => (column, p, id, at) } } ++
       Seq(("", "file", TypeId.BINARY, 0), ("", "row", TypeId.LONG, 0))
     stored.zipWithIndex.foreach { case ((column, protection, id, at), number) =>
-      val linked = Set("det", "ope", "ore")(protection)
-      val link = if (column == "category" || column == "cat") "category" else s"$path.$at"
-      info.addStored(
-        Proto.newBuilder.setName(s"c${number + 1}").setColumn(at).setProtection(protection).setType(kind(id)).setNullable(true)
-          .setBytes(2000).setLink(if (linked) link else "").setPrefix(prefixes(s"$column.$protection")))
+      val made = protection match {
+        case "file" => Proto.newBuilder.setProtection(protection).setEncoding(Encoding.ENCODING_FILE)
+        case "row" => Proto.newBuilder.setProtection(protection).setEncoding(Encoding.ENCODING_ROW)
+        case _ =>
+          val by = PrintedProtections.all(protection)
+          val link = if (column == "category" || column == "cat") "category" else s"$path.$at"
+          Protections.describe(Proto.newBuilder, by, columns(at)._2 == TypeId.STRING, nullable = true).setLink(
+            if (by.getLinked) link else "")
+      }
+      info.addStored(made.setName(s"c${number + 1}").setColumn(at).setType(kind(id)).setNullable(true).setBytes(2000))
     }
+    info.addAllProtections(PrintedProtections.all.all.asJava)
     columns.foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("several").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder
@@ -115,12 +124,10 @@ object SitesFixture {
       ("bonus", TypeId.LONG, Seq("tee" -> TypeId.LONG)),
       ("grade", TypeId.INT, Seq(ore, std)),
       ("code", TypeId.STRING, Seq("ope" -> TypeId.BINARY, "tee" -> TypeId.STRING)),
-      ("open", TypeId.INT, Seq("plain" -> TypeId.INT))),
-    Set("code.ope"))
+      ("open", TypeId.INT, Seq("plain" -> TypeId.INT))))
 
   val categories: TableInfo = table(
     12,
     "/sealed/c",
-    Seq(("cat", TypeId.STRING, Seq(det)), ("label", TypeId.STRING, Seq(std)), ("size", TypeId.INT, Seq(ope))),
-    Set.empty)
+    Seq(("cat", TypeId.STRING, Seq(det)), ("label", TypeId.STRING, Seq(std)), ("size", TypeId.INT, Seq(ope))))
 }

@@ -1,12 +1,12 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
 # make quick   a short selection while you work: formatters, unit tests, goldens, and one sealed session
-# make test    every test: Rust, Scala, Python; and the formatters as checks
+# make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
 # make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
-# make lint    formatters and linters of the three languages, as checks, with clippy, which `test` leaves out; licences and sources
+# make lint    what `test` checks of the sources: formatters and linters of the three languages, clippy, rustdoc, pages, licences
 # make fuzz    fuzz targets under libFuzzer, TIME seconds each; TARGET=name, TARGET=all
 # make tcb     the crates and lines that run inside an enclave
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
@@ -87,8 +87,7 @@ lint: tools $(VENV)/.ready
 	@scripts/check-style
 	@scripts/check-docs
 	@scripts/check-dependencies
-	cargo clippy --release --workspace --all-targets --locked --manifest-path engine/Cargo.toml -- -D warnings
-	cargo clippy --release --all-targets --locked --manifest-path attest/Cargo.toml -- -D warnings
+	@scripts/check-rust
 
 TIME ?= 60
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from coffer._find import find_binary
 from coffer_testing.owner import Owner
+from coffer_testing.processes import line_of, start
 
 # Task protocol.
 ATTEST, EVIDENCE, REFUSED, RELEASE, RELEASED, START, NEED_KEYS, FAILED = 1, 2, 3, 4, 5, 6, 7, 13
@@ -96,9 +97,8 @@ class Process:
         if program == "coffer-engine":
             command += ["--spill-dir", str(self._folder / "spill")]
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
-        assert self._process.stdout
-        ready = self._process.stdout.readline()
+            self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        ready = line_of(self._process, PATIENCE)
         if not ready:
             raise Silent(f"{program} did not start: {self.log.read_text()}")
         self.ready: dict[str, str] = json.loads(ready)

@@ -60,7 +60,7 @@ class Keeper:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        self._thread.join(60)
 
     @property
     def staged(self) -> Path | None:
@@ -182,7 +182,7 @@ class PutBack:
                 run(insert)
             finally:
                 over.set()
-                thread.join()
+                thread.join(60)
         else:
             run(insert)
         if self.when == "after":

@@ -162,7 +162,7 @@ class Spilled:
             verdict = ("wrong", "rows", found) if found else ("right_rows", "", "")
         finally:
             over.set()
-            thread.join()
+            thread.join(60)
         if cramped.engines() != engines:
             verdict = ("wrong", "engine-lost", "the engine ended")
         panic = cramped.log.panic()

@@ -102,7 +102,7 @@ class _Host:
         """No change from now on; those made beside the table's own files are undone."""
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(60)
         while self.write.undo:
             self.write.undo.pop()()
 

@@ -126,7 +126,7 @@ def _rewrap(folder: Path, owner: Owner, tables: int, relay: Relay, server: Hadoo
     if done["moved"] != tables + 2 or done["failed"]:
         raise SystemExit(f"error: {done['moved']} keys were moved and {done['failed']} failed")
     with ProcessPoolExecutor(1) as process:
-        plain = process.submit(plain_calls, server.address).result()
+        plain = process.submit(plain_calls, server.address).result(600)
     return {
         "rewrap_tables": done["moved"],
         "rewrap_tables_per_s": round(done["moved"] / seconds, 1),
@@ -150,7 +150,7 @@ def plain_calls(address: str) -> float:
         return json.loads(said)
 
     def connect() -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(url.hostname or "", url.port)
+        return http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
 
     edek = ask(connect(), "GET", "key/bench/_eek?eek_op=generate&num_keys=1")[0]
     version = urllib.parse.quote(edek["versionName"], safe="")
@@ -166,4 +166,4 @@ def plain_calls(address: str) -> float:
 
     with ThreadPoolExecutor(THREADS) as pool:
         counts = [pool.submit(calls) for _ in range(THREADS)]
-        return sum(count.result() for count in counts) / PLAIN_SECONDS
+        return sum(count.result(600) for count in counts) / PLAIN_SECONDS

@@ -1,11 +1,12 @@
-"""A result's JSON as one HTML page that needs nothing else."""
+"""A result's JSON as one HTML page that loads nothing from elsewhere: pandas makes the tables, matplotlib the plots."""
 
 from __future__ import annotations
 
-import statistics
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from coffer_bench import plots
 
@@ -18,72 +19,63 @@ _TARGETS: dict[str, dict[str, float]] = {
 _TOTAL_SF10 = 0.22
 _CROSSINGS = 2000
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; }
-body { color: #1c2430; background: #fff; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2em; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .15em .7em; text-align: right; border-bottom: 1px solid #e3e6ea; }
-th:first-child, td:first-child { text-align: left; }
-.met { color: #1d7a4d; } .missed { color: #b03024; font-weight: 600; }
-.scroll { overflow-x: auto; } svg { max-width: 100%; height: auto; }
-svg text { font: 12px system-ui, sans-serif; fill: #1c2430; } svg text.small { font-size: 10.5px; fill: #5a6472; }
-.grid { stroke: #e8eaee; } .axis { stroke: #9aa1ab; } .target { stroke: #b03024; stroke-dasharray: 4 3; }
-.stem { stroke: #cfd4da; } .run { fill: #1c2430; fill-opacity: .45; }
-.key { margin-right: 1.2em; } .key i { display: inline-block; width: .9em; height: .9em; margin-right: .35em; }
-p.note { color: #5a6472; }
+_WHERE = """\
+Milliseconds, summed over tasks that run side by side: planning by Catalyst; translating and sealing of stages; launching of
+tasks; the engine's operators; and the wire, which is the rest of the tasks' time: frames and their sealing, sockets, shuffle
+files, waiting."""
+
+_PAGE = """\
+<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width">
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; }}
+td, th {{ padding: .15em .7em; text-align: right; }} svg {{ max-width: 100%; height: auto; }}</style></head>
+<body>
+{body}
+</body></html>
 """
 
 
 def write(result: dict[str, Any], path: Path) -> None:
     """Writes the page."""
+    medians = medians_of(result)
+    drawn = {"All queries together, s": plots.bars(totals(medians).to_frame().T, "s")}
+    drawn["Each query, s"] = plots.bars(medians, "s")
+    for other in ("spark", "unsealed", "comet"):
+        if other in medians and "coffer" in medians:
+            target = _TARGETS[f"coffer/{other}"].get("worst")
+            drawn[f"Coffer against {other}"] = plots.ratios((medians["coffer"] / medians[other]).dropna(), target)
+    parts = result.get("milliseconds", {}).get("coffer")
+    if parts:
+        drawn["Where Coffer's time goes"] = f"<p>{_WHERE}</p>" + plots.stacks(pd.DataFrame(parts).T, "ms")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(result))
+    path.write_text(render(result, drawn))
 
 
-def render(result: dict[str, Any]) -> str:
-    """The page's text."""
-    medians = {
-        side: {name: statistics.median(runs) for name, runs in queries.items()}
-        for side, queries in result["seconds"].items()
-        if queries
-    }
-    names = list(result["same_answer"])
-    body = [_head(result), _ratios(result), _totals(medians), _queries(result, medians, names)]
-    body += [_each_ratio(medians, other) for other in ("spark", "unsealed", "comet") if other in medians]
-    body += [_where(result), _table(result, medians, names)]
-    title = f"{result['benchmark']} at scale {result['sf']}"
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n'
-        + "\n".join(part for part in body if part)
-        + "\n</body></html>\n"
-    )
+def render(result: dict[str, Any], drawn: dict[str, str]) -> str:
+    """The page's text. `drawn`: HTML by title."""
+    title = f"{result['benchmark'].upper()} at scale {result['sf']}"
+    body = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in _head(result))]
+    body += ["<h2>Ratios</h2>", _table(ratios(result))]
+    body += [f"<h2>{escape(what)}</h2>\n{html}" for what, html in drawn.items()]
+    body += ["<h2>Numbers</h2>", _table(numbers(result))]
+    return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
-def _head(result: dict[str, Any]) -> str:
-    machine, versions = result["machine"], result["versions"]
-    settings = result.get("settings", {})
-    same = sum(result["same_answer"].values())
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    shared = f"{settings.get('cores', machine['cores'])} cores"
-    if settings:
-        shared += (
-            f" and {settings['heap'] + settings['native']} GiB a side"
-            f" ({settings['native']} GiB of it for what runs beside the JVM), "
-            f"{settings['partitions']} shuffle partitions"
-        )
-    return (
-        f"<h1>{escape(result['benchmark'].upper())} at scale {result['sf']}</h1>"
-        f"<p>Medians of {result['runs']} runs after one warm-up, the sides taking turns. {shared}. "
-        f"{same} of {len(result['same_answer'])} answers are the same.</p>"
-        f'<p class="note">{escape(machine["cpu"])}, {machine["memory_mib"] // 1024} GiB, '
-        f"{escape(machine['system'])}; {escape(told)}.</p>"
-    )
+def medians_of(result: dict[str, Any]) -> pd.DataFrame:
+    """Seconds: a row for each query, a column for each side that ran."""
+    seconds = {side: pd.DataFrame(dict(runs)).median() for side, runs in result["seconds"].items() if runs}
+    return pd.DataFrame(seconds).reindex(list(result["same_answer"]))
 
 
-def _ratios(result: dict[str, Any]) -> str:
-    rows = []
+def totals(medians: pd.DataFrame) -> pd.Series[float]:
+    """By side, over the queries that every side ran."""
+    return medians.dropna().sum().rename("all")
+
+
+def ratios(result: dict[str, Any]) -> pd.DataFrame:
+    """A row for each pair of sides: totals and the worst query, held against their targets."""
+    rows = {}
     for pair, ratio in result["ratios"].items():
         if not ratio:
             continue
@@ -91,84 +83,52 @@ def _ratios(result: dict[str, Any]) -> str:
         if pair == "coffer/spark" and targets and result["sf"] == 10:
             targets = {"total": _TOTAL_SF10}
         worst, factor = ratio["worst"]
-        rows.append(
-            f"<tr><td>{escape(pair)}</td><td>{_judged(ratio['total'], targets.get('total'))}</td>"
-            f"<td>{ratio['geomean']:.3f}</td><td>{_judged(factor, targets.get('worst'))} ({escape(worst)})</td></tr>"
+        rows[pair] = {
+            "total": _judged(ratio["total"], targets.get("total")),
+            "geometric mean": f"{ratio['geomean']:.3f}",
+            "worst query": f"{worst}: {_judged(factor, targets.get('worst'))}",
+        }
+    return pd.DataFrame(rows).T
+
+
+def numbers(result: dict[str, Any]) -> pd.DataFrame:
+    """A row for each query: medians, what crossed between executors and engines, and whether the answer was the same."""
+    table = medians_of(result).add_suffix(" s").round(3)
+    counted = pd.DataFrame(result["counters"]).T.reindex(table.index)
+    if "crossings" in counted:
+        table["crossings"] = counted["crossings"].map(
+            lambda n: f"{n:,.0f}" + ("" if n <= _CROSSINGS else " (missed)"), na_action="ignore"
         )
-    if not rows:
-        return ""
-    return (
-        "<h2>Ratios</h2><table><tr><th>sides</th><th>total</th><th>geometric mean</th><th>worst query</th></tr>"
-        + "".join(rows)
-        + "</table>"
-    )
+    for name in ("bytes_sealed", "bytes_opened"):
+        if name in counted:
+            table[f"MB {name.removeprefix('bytes_')}"] = (counted[name] / 1e6).round(2)
+    table["same answer"] = ["yes" if same else "NO" for same in result["same_answer"].values()]
+    return table
+
+
+def _head(result: dict[str, Any]) -> list[str]:
+    machine, settings = result["machine"], result.get("settings", {})
+    same = sum(result["same_answer"].values())
+    shared = f"{settings.get('cores', machine['cores'])} cores"
+    if settings:
+        shared += (
+            f" and {settings['heap'] + settings['native']} GiB a side"
+            f" ({settings['native']} GiB of it for what runs beside the JVM), "
+            f"{settings['partitions']} shuffle partitions"
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    return [
+        f"Medians of {result['runs']} runs after one warm-up, the sides taking turns. {shared}. "
+        f"{same} of {len(result['same_answer'])} answers are the same.",
+        f"{machine['cpu']}, {machine['memory_mib'] // 1024} GiB, {machine['system']}; {versions}.",
+    ]
 
 
 def _judged(value: float, target: float | None) -> str:
     if target is None:
         return f"{value:.3f}"
-    kind = "met" if value <= target else "missed"
-    return f'<span class="{kind}">{value:.3f}</span> (target {target:g})'
+    return f"{value:.3f} (target {target:g}: {'met' if value <= target else 'missed'})"
 
 
-def _totals(medians: dict[str, dict[str, float]]) -> str:
-    shared = set.intersection(*(set(queries) for queries in medians.values())) if medians else set()
-    if not shared:
-        return ""
-    rows = [(side, [(side, sum(queries[name] for name in shared), [])]) for side, queries in medians.items()]
-    return f"<h2>All queries together</h2><p>{len(shared)} queries that every side ran.</p>" + plots.bars(rows, "s")
-
-
-def _queries(result: dict[str, Any], medians: dict[str, dict[str, float]], names: list[str]) -> str:
-    def group(name: str) -> list[tuple[str, float, list[float]]]:
-        return [(side, of[name], result["seconds"][side][name]) for side, of in medians.items() if name in of]
-
-    rows = [(name, group(name)) for name in names if group(name)]
-    return (
-        "<h2>Each query</h2><p>Bars are medians, dots single runs.</p>"
-        + plots.legend({side: plots.COLOURS[side] for side in medians})
-        + f'<div class="scroll">{plots.bars(rows, "s")}</div>'
-    )
-
-
-def _each_ratio(medians: dict[str, dict[str, float]], other: str) -> str:
-    ours, theirs = medians.get("coffer", {}), medians[other]
-    rows = [(name, ours[name] / theirs[name]) for name in ours if name in theirs]
-    target = _TARGETS[f"coffer/{other}"].get("worst")
-    return f"<h2>Coffer against {escape(other)}</h2>" + plots.ratios(rows, target, "coffer") if rows else ""
-
-
-def _where(result: dict[str, Any]) -> str:
-    times = result.get("milliseconds", {}).get("coffer", {})
-    rows = [(name, {part: float(of[part]) for part in plots.PARTS if part in of}) for name, of in times.items()]
-    if not rows:
-        return ""
-    return (
-        "<h2>Where Coffer's time goes</h2><p>Milliseconds, summed over tasks that run side by side: planning by Catalyst; "
-        "translating and sealing of stages; launching of tasks; the engine's operators; and the wire, which is the rest of "
-        "the tasks' time: frames and their sealing, sockets, shuffle files, waiting.</p>"
-        + plots.legend(plots.PARTS)
-        + f'<div class="scroll">{plots.stacks(rows, "ms")}</div>'
-    )
-
-
-def _table(result: dict[str, Any], medians: dict[str, dict[str, float]], names: list[str]) -> str:
-    head = "".join(f"<th>{escape(side)} s</th>" for side in medians)
-    rows = []
-    for name in names:
-        cells = "".join(f"<td>{queries[name]:.3f}</td>" if name in queries else "<td>–</td>" for queries in medians.values())
-        counted = result["counters"].get(name, {})
-        crossings = counted.get("crossings")
-        crossed = (
-            "–"
-            if crossings is None
-            else f'<span class="{"met" if crossings <= _CROSSINGS else "missed"}">{crossings:,}</span>'
-        )
-        sealed, opened = (f"{counted[key] / 1e6:.2f}" if key in counted else "–" for key in ("bytes_sealed", "bytes_opened"))
-        same = "yes" if result["same_answer"][name] else '<span class="missed">NO</span>'
-        rows.append(f"<tr><td>{name}</td>{cells}<td>{crossed}</td><td>{sealed}</td><td>{opened}</td><td>{same}</td></tr>")
-    return (
-        f'<h2>Numbers</h2><div class="scroll"><table><tr><th>query</th>{head}<th>crossings</th><th>MB sealed</th>'
-        "<th>MB opened</th>"
-        f"<th>same answer</th></tr>{''.join(rows)}</table></div>"
-    )
+def _table(rows: pd.DataFrame) -> str:
+    return rows.to_html(border=0, na_rep="–")

@@ -106,8 +106,12 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
 
     from coffer import __version__, find_binary
 
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    coffer = subprocess.run([find_binary("coffer"), "--version"], capture_output=True, text=True, check=True).stdout
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=60).stderr.splitlines()[
+        0
+    ]
+    coffer = subprocess.run(
+        [find_binary("coffer"), "--version"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     versions = {
         "coffer": coffer.split()[-1] if coffer.split() else __version__,
         "spark": pyspark.__version__,

@@ -22,7 +22,7 @@ def measure(runs: int) -> dict[str, Any]:
     program = Path(os.environ["CARGO_TARGET_DIR"]) / "release" / PROGRAM
     if not program.exists():
         raise SystemExit(f"error: no program at {program}\nhint: run make build")
-    done = subprocess.run([program, str(ROWS), str(runs)], stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run([program, str(ROWS), str(runs)], stdout=subprocess.PIPE, check=True, text=True, timeout=3600)
     measured = json.loads(done.stdout)
     return {
         "benchmark": "schemes",

@@ -84,7 +84,7 @@ def _hiding(name: str) -> Start:
 def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
     """The same engine, plugin and plans with sealing switched off, on tables that are not encrypted."""
     built = subprocess.run(
-        [Path(__file__).parent.parent / "build-unsealed"], check=True, stdout=subprocess.PIPE, text=True
+        [Path(__file__).parent.parent / "build-unsealed"], check=True, stdout=subprocess.PIPE, text=True, timeout=3600
     ).stdout
     return _sealed("unsealed", tables, folder, resources, programs=Path(built.strip()))
 
@@ -157,7 +157,7 @@ def _comet_jar() -> Path:
     jar = Path.home() / ".m2" / "repository" / _COMET_JAR
     if not jar.is_file():
         command = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={_COMET_ARTIFACT}", "-Dtransitive=false"]
-        subprocess.run(command, check=True, stdout=sys.stderr)
+        subprocess.run(command, check=True, stdout=sys.stderr, timeout=3600)
     return jar
 
 
@@ -167,9 +167,9 @@ def _comet_python() -> Path:
     python = venv / "bin" / "python"
     if not (venv / ".ready").is_file():
         shutil.rmtree(venv, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=3600)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"pyspark=={COMET_SPARK}"]
-        subprocess.run(install, check=True, stdout=sys.stderr)
+        subprocess.run(install, check=True, stdout=sys.stderr, timeout=3600)
         (venv / ".ready").touch()
     return python
 

@@ -61,6 +61,6 @@ def _one(kind: str, report: str, collateral: str | None, folder: Path) -> float:
 
 def _ask(question: dict[str, Any]) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [find_binary("coffer-attest")], input=json.dumps(question), capture_output=True, text=True, check=True
+        [find_binary("coffer-attest")], input=json.dumps(question), capture_output=True, text=True, check=True, timeout=120
     )
     return json.loads(done.stdout)["checks"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from coffer_testing.processes import named, running
+from coffer_testing.processes import named, running, start
 
 _DEADLINE = 180.0  # seconds for a daemon to say that it is up
 _UI = r"Bound (?:Master|Worker)WebUI to .*started at (http://\S+)"
@@ -107,7 +107,7 @@ class Cluster:
                 daemon.wait(timeout=20)
             except subprocess.TimeoutExpired:
                 daemon.kill()
-                daemon.wait()
+                daemon.wait(timeout=20)
         self._daemons.clear()
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class Cluster:
         # Secrets of the trusted site must not reach the untrusted one by inheritance.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("COFFER_")}
         with log.open("wb") as sink:
-            daemon = subprocess.Popen(
+            daemon = start(
                 [
                     str(self._class),
                     f"org.apache.spark.deploy.{role.lower()}.{role}",

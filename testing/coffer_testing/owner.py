@@ -39,7 +39,7 @@ class Owner:
         program = self.programs / "coffer" if self.programs else find_binary("coffer")
         command = [str(program), *map(str, arguments)]
         variables = {**self.environment(), **(env or {})}
-        done = subprocess.run(command, env=variables, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, env=variables, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=3600)
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         return done

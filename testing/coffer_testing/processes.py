@@ -1,9 +1,36 @@
-"""Processes by their parents, from /proc: so that tests touch only what they started."""
+"""Processes that end with the one that starts them, and descendants from /proc: so that tests leave nothing behind, and
+touch only what they started."""
 
 from __future__ import annotations
 
 import contextlib
+import select
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+# The kernel takes the thread that starts a process for its parent, so one that lasts starts them all.
+_STARTER = ThreadPoolExecutor(1, thread_name_prefix="starter")
+_SETPRIV = shutil.which("setpriv")
+
+
+def start(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
+    """As `subprocess.Popen`, of a process that is told to end when this one does, however that comes about. Its own children
+    are its business."""
+    ending = [_SETPRIV, "--pdeathsig", "TERM", "--"] if _SETPRIV else []
+    return _STARTER.submit(subprocess.Popen, [*ending, *command], **options).result(60)
+
+
+def line_of(process: subprocess.Popen[Any], seconds: float) -> Any:
+    """The next line of its standard output, empty when it has ended. TimeoutError when none has begun by then. For protocols
+    of one line at a time: what was read ahead of a line is not seen."""
+    assert process.stdout
+    if not select.select([process.stdout], [], [], seconds)[0]:
+        raise TimeoutError(f"process {process.pid} has said nothing for {seconds:.0f} s")
+    return process.stdout.readline()
 
 
 def named(roots: set[int], name: str) -> list[int]:

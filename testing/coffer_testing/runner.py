@@ -16,7 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from coffer_testing import processes
 from coffer_testing.answers import Answer, encode
+
+DEADLINE = 3600.0  # seconds for one request, a benchmark's longest too; tests have a time-out of their own
 
 
 class QueryFailed(RuntimeError):
@@ -58,7 +61,7 @@ class Driver:
             "conf": conf or {},
         }
         self._log = log.open("ab")
-        self._process = subprocess.Popen(
+        self._process = processes.start(
             [str(python or sys.executable), "-m", "coffer_testing.runner"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -97,7 +100,7 @@ class Driver:
             self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(timeout=60)
         if self._process.stdout:
             self._process.stdout.close()
         self._log.close()
@@ -115,7 +118,10 @@ class Driver:
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it ended; the missing answer below says so
-        line = self._process.stdout.readline()
+        try:
+            line = processes.line_of(self._process, DEADLINE)
+        except TimeoutError as error:
+            raise QueryFailed("Driver", f"{error}; see {self._log.name}", None) from error
         if not line:
             raise QueryFailed("Driver", f"the driver process ended; see {self._log.name}", None)
         reply = json.loads(line)

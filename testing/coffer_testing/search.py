@@ -125,6 +125,7 @@ def search(roots: Iterable[Path], planted: Iterable[Planted]) -> tuple[list[Hit]
         input=json.dumps([pattern.hex() for pattern in patterns]),
         capture_output=True,
         text=True,
+        timeout=3600,
     )
     if done.returncode != 0:
         raise RuntimeError(f"the search failed: {done.stderr}")

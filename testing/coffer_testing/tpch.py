@@ -26,7 +26,7 @@ def data(scale: str) -> dict[str, Path]:
         making.mkdir(parents=True)
         try:
             command = [_tpchgen(), "parquet", "-s", scale, "--output-dir", str(making)]
-            subprocess.run(command, check=True, stdout=sys.stderr)
+            subprocess.run(command, check=True, stdout=sys.stderr, timeout=900)
             try:
                 making.rename(folder)
             except OSError:  # another run was faster
@@ -56,6 +56,7 @@ def _tests_jar() -> Path:
                 check=True,
                 stdout=sys.stderr,
                 cwd=folder,
+                timeout=900,
             )
             kept.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(Path(folder) / jar.name, kept.with_suffix(f".{os.getpid()}"))

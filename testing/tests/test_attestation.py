@@ -17,6 +17,7 @@ import pytest
 from coffer import find_binary
 from coffer_testing import data
 from coffer_testing.owner import Owner
+from coffer_testing.processes import line_of, start
 from coffer_testing.runner import Driver, QueryFailed
 from tpm import SoftwareTpm
 
@@ -73,7 +74,7 @@ class Site:
         spill = self.folder / "spill"
         spill.mkdir(exist_ok=True)
         command = [find_binary("coffer-engine"), "--listen", "tcp:127.0.0.1:0", "--evidence", kind]
-        process = subprocess.Popen(
+        process = start(
             [*command, "--spill-dir", spill, "--lifeline", "stdin"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -81,7 +82,7 @@ class Site:
         )
         assert process.stdin and process.stdout
         try:
-            yield json.loads(process.stdout.readline())["listening"]
+            yield json.loads(line_of(process, 60))["listening"]
         finally:
             process.stdin.close()
             process.wait(timeout=60)

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.dom import minidom
 
 import pytest
 
@@ -55,11 +54,14 @@ def test_ratios_are_of_medians_of_queries_that_both_ran() -> None:
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    text = page.render(result())
+    text = page.render(result(), {"A <plot>": "<svg></svg>"})
     assert "a &lt;cpu&gt;" in text and "missed" in text and "2,001" in text
+    assert "<h2>A &lt;plot&gt;</h2>\n<svg></svg>" in text
     assert "<script" not in text and "http" not in text and "src=" not in text
-    for svg in text.split("<svg")[1:]:
-        minidom.parseString("<svg" + svg[: svg.index("</svg>")] + "</svg>")
+    medians = page.medians_of(result())
+    assert list(medians.columns) == ["spark", "coffer"] and medians.loc["q1", "coffer"] == 1.5
+    # q9 has no time of Coffer's.
+    assert page.totals(medians).to_dict() == {"spark": 4.0, "coffer": 2.4}
 
 
 def test_which_queries() -> None:

@@ -278,13 +278,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(folder)]
-    mounted = subprocess.run(mount, capture_output=True, text=True)
+    mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60)
     if mounted.returncode != 0:
         pytest.skip(f"this machine lets us mount no disk: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(

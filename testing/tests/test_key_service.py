@@ -20,6 +20,7 @@ import pytest
 from coffer._find import find_binary
 from coffer_testing.answers import encode
 from coffer_testing.owner import Owner
+from coffer_testing.processes import line_of, start
 from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF
 
@@ -70,7 +71,7 @@ pytestmark = [
 
 def command(account: str, *arguments: str | Path) -> list[str]:
     """A command line that another account runs."""
-    return ["setpriv", f"--reuid={account}", "--clear-groups", *map(str, arguments)]
+    return ["setpriv", f"--reuid={account}", "--clear-groups", "--pdeathsig=TERM", *map(str, arguments)]
 
 
 class Service:
@@ -87,9 +88,8 @@ class Service:
         self.sockets.mkdir()
         self.socket = self.sockets / "keys"
         serve = [str(find_binary("coffer")), "keys", "serve", "--socket", str(self.socket)]
-        self.process = subprocess.Popen(serve, env=self.owner.environment(), stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout
-        ready = json.loads(self.process.stdout.readline())
+        self.process = start(serve, env=self.owner.environment(), stdout=subprocess.PIPE, text=True)
+        ready = json.loads(line_of(self.process, 60))
         assert ready["listening"] == f"unix:{self.socket}"
 
     @contextmanager
@@ -99,13 +99,13 @@ class Service:
         door.parent.mkdir(exist_ok=True)
         door.unlink(missing_ok=True)
         shutil.chown(door.parent, account)
-        relay = subprocess.Popen(
+        relay = start(
             command(account, os.path.realpath(sys.executable), "-c", RELAY, door, self.socket),
             stdout=subprocess.PIPE,
             text=True,
         )
         try:
-            assert relay.stdout and relay.stdout.readline() == "ready\n"
+            assert line_of(relay, 60) == "ready\n"
             settings = {**CONF, "spark.coffer.client.socket": str(door), **conf}
             with Driver(self.tables, sealed=True, log=self.folder / f"{account}.log", conf=settings) as running:
                 yield running
@@ -163,7 +163,7 @@ def test_the_home_is_the_owners(service: Service) -> None:
     """An account that is served reads nothing of the owner's home."""
     for file in ("keyring.coffer", "policy.toml", "audit/log"):
         assert (service.owner.home / file).exists()
-        read = subprocess.run(command(ANN, "cat", service.owner.home / file), capture_output=True)
+        read = subprocess.run(command(ANN, "cat", service.owner.home / file), capture_output=True, timeout=60)
         assert read.returncode != 0 and not read.stdout
 
 

@@ -72,6 +72,7 @@ def test_a_capture_has_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     capture = Capture("127.251.7.", tmp_path / "traffic")
     sent = bytes(range(256)) * 4000
     with socket.create_server(("127.251.7.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        server.settimeout(30)
         accepted, _ = server.accept()
         with accepted:
             client.sendall(sent[:1000])

@@ -45,6 +45,7 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
+        timeout=2300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(report.read_text())

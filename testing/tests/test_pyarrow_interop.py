@@ -50,7 +50,9 @@ class Home:
     def coffer(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "COFFER_HOME": str(self.folder / "home"), "COFFER_PASSPHRASE": "correct horse"}
         command = [str(find_binary("coffer")), *map(str, arguments)]
-        return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, check=True)
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, text=True, capture_output=True, check=True, timeout=300
+        )
 
 
 @pytest.fixture(scope="module")

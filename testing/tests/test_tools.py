@@ -17,7 +17,9 @@ SHELL = ("bash", "env", "sort", "awk", "sed", "head")
 
 def check(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYTHON")}
-    return subprocess.run([CHECK, *arguments], env={**env, "PATH": str(folder)}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [CHECK, *arguments], env={**env, "PATH": str(folder)}, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 @pytest.fixture

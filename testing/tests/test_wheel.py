@@ -32,6 +32,7 @@ def test_the_wheel_holds_the_product_alone(tmp_path: Path) -> None:
         env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (tmp_path / "wheels").iterdir()

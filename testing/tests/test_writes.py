@@ -344,7 +344,7 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
             time.sleep(0.005)
         for engine in named({driver.pid}, "coffer-engine"):
             os.kill(engine, signal.SIGKILL)
-        thread.join()
+        thread.join(300)
         # In local mode Spark does not repeat a task, so the command fails; had it been over, there would be nothing to test.
         assert failed, "it was over before it could be interrupted"
         assert driver.query("SELECT count(*), sum(id) FROM t").rows == before
@@ -436,7 +436,7 @@ def test_a_publication_that_failed_stays_failed(w: Writing) -> None:
         refused(lambda: w.sql("INSERT INTO failed VALUES (2)"), "exists already")
     finally:
         done.set()
-        watcher.join()
+        watcher.join(60)
     # The host puts back what it kept, whole.
     manifests = [bytes_ for file, bytes_ in seen.items() if file.name.startswith(".tmp-") and bytes_.startswith(b"CFTM")]
     for file, bytes_ in seen.items():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -13,9 +15,19 @@ from typing import Self
 import pytest
 
 from coffer._find import find_binary
-from coffer_testing.servers.process import free_port
+from coffer_testing.processes import start
 
 HINT = "scripts/check-tools --test --install"
+_ATTEMPTS = 10
+
+
+def neighbours() -> int:
+    """A port of loopback that the system chooses, with the next one free: libtss2 looks for the control channel there."""
+    while True:
+        with contextlib.suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
 
 
 class SoftwareTpm:
@@ -30,28 +42,31 @@ class SoftwareTpm:
         except FileNotFoundError:
             pytest.skip(f"coffer-tpm-quote is not built; {HINT}, then make build")
         folder.mkdir()
-        # The library looks for the control channel at the next one.
-        port = free_port(2)
-        self._log = (folder / "swtpm.log").open("ab")
-        self._process = subprocess.Popen(
-            [
-                "swtpm",
-                "socket",
-                "--tpm2",
-                "--tpmstate",
-                f"dir={folder}",
-                "--server",
-                f"type=tcp,port={port},bindaddr=127.0.0.1",
-                "--ctrl",
-                f"type=tcp,port={port + 1},bindaddr=127.0.0.1",
-                "--flags",
-                "not-need-init,startup-clear",
-            ],
-            stdout=self._log,
-            stderr=self._log,
-        )
-        self.env = {"TPM2TOOLS_TCTI": f"swtpm:host=127.0.0.1,port={port}"}
-        self._wait()
+        self._folder = folder
+        # swtpm does not say which ports it got, so it is told them; where somebody was faster, others.
+        for _ in range(_ATTEMPTS):
+            port = neighbours()
+            self.env = {"TPM2TOOLS_TCTI": f"swtpm:host=127.0.0.1,port={port}"}
+            self._process = self._start(port)
+            if self._answers():
+                return
+        raise AssertionError(f"swtpm ended: {folder}/swtpm.log")
+
+    def _start(self, port: int) -> subprocess.Popen[bytes]:
+        with (self._folder / "swtpm.log").open("ab") as log:
+            return start(
+                [
+                    "swtpm",
+                    "socket",
+                    "--tpm2",
+                    *("--tpmstate", f"dir={self._folder}"),
+                    *("--server", f"type=tcp,port={port},bindaddr=127.0.0.1"),
+                    *("--ctrl", f"type=tcp,port={port + 1},bindaddr=127.0.0.1"),
+                    *("--flags", "not-need-init,startup-clear"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
 
     def run(self, *command: str | Path, stdin: bytes = b"") -> bytes:
         """A command that uses this TPM; its standard output."""
@@ -65,19 +80,22 @@ class SoftwareTpm:
         """Measures something more, as a boot step would."""
         self.run("tpm2_pcrextend", f"{pcr}:sha256={digest}")
 
-    def _wait(self) -> None:
-        for _ in range(100):
-            probe = subprocess.run(["tpm2_getrandom", "1"], env={**os.environ, **self.env}, capture_output=True)
+    def _answers(self) -> bool:
+        """Waits until it answers; whether it does, and has not ended."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            environment = {**os.environ, **self.env}
+            probe = subprocess.run(["tpm2_getrandom", "1"], env=environment, capture_output=True, timeout=60)
+            if self._process.poll() is not None:
+                return False
             if probe.returncode == 0:
-                return
-            assert self._process.poll() is None, "swtpm ended; another program may have taken its port"
+                return True
             time.sleep(0.1)
         raise AssertionError("swtpm does not answer")
 
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(timeout=30)
-        self._log.close()
 
     def __enter__(self) -> Self:
         return self

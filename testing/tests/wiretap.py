@@ -66,7 +66,9 @@ class Wiretap:
             log.touch()
         library = folder / "reads.so"
         source = Path(__file__).with_name("reads.c")
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], check=True)
+        subprocess.run(
+            ["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], check=True, timeout=120
+        )
         #: For `spark.coffer.engine.path`.
         self.program = folder / "coffer-engine"
         self.program.write_text(

@@ -1,34 +1,29 @@
-//! Numbers that look random and are the same for the same seed (SplitMix64, Steele et al. 2014). Not for keys.
+//! Numbers that look random and are the same for the same seed. Not for keys.
 
 /// A generator; a copy of it draws the same numbers.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub struct Rng(fastrand::Rng);
 
 impl Rng {
     /// The generator of that seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.u64(..)
     }
 
     /// One of `0..end`; 0 when there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
-        usize::try_from(self.bits() % end).unwrap_or(0)
+        self.0.usize(..end.max(1))
     }
 
     /// True every other time.
     pub fn coin(&mut self) -> bool {
-        self.bits() & 1 == 1
+        self.0.bool()
     }
 
     /// One of these; none when there are none.
@@ -38,7 +33,9 @@ impl Rng {
 
     /// So many bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.bits().to_le_bytes()[0]).collect()
+        let mut bytes = vec![0; count];
+        self.0.fill(&mut bytes);
+        bytes
     }
 }
 

@@ -1,27 +1,21 @@
 //! Seeded mutations, for the smoke run. libFuzzer has its own.
 
-/// A small generator (xorshift64*): the same seed gives the same mutations everywhere.
-pub struct Random(u64);
+/// The same seed gives the same mutations everywhere.
+pub struct Random(fastrand::Rng);
 
 impl Random {
     /// From a seed and a name, so that targets differ.
     pub fn new(seed: u64, name: &str) -> Self {
-        let mixed = name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |hash, byte| {
+        // FNV-1a of the name.
+        let mixed = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Self(mixed | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        Self(fastrand::Rng::with_seed(mixed))
     }
 
     /// Below `end`; 0 when that is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() >> 1).unwrap_or(0) % end.max(1)
+        self.0.usize(..end.max(1))
     }
 }
 

@@ -67,9 +67,17 @@ def signed_policy(home: Path, passphrase_file: Path | None, environment: dict[st
     command = [str(find_binary("coffer")), "--home", str(home)]
     if passphrase_file is not None:
         command += ["--passphrase-file", str(passphrase_file)]
-    shown = subprocess.run(
-        [*command, "policy", "show"], env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL
-    )
+    try:
+        shown = subprocess.run(
+            [*command, "policy", "show"],
+            env=environment,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
     return shown.stdout if shown.returncode == 0 else ""
 
 

@@ -20,6 +20,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coffer_testing.processes import line_of, start
+
 _ETH_P_IP = 0x0800
 _SO_RCVBUFFORCE = 33
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6
@@ -44,14 +46,13 @@ class Capture:
 
     def __init__(self, prefix: str, folder: Path) -> None:
         folder.mkdir(parents=True)
-        self._process = subprocess.Popen(
+        self._process = start(
             [sys.executable, "-m", "coffer_testing.leaks.capture", prefix, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert self._process.stdout
-        self._first = self._process.stdout.readline().strip()
+        self._first = line_of(self._process, 60).strip()
 
     def stop(self) -> Captured:
         """Ends it; its files are then whole."""

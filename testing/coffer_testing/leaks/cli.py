@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 def _unsealed() -> Path:
     """The folder of programs that seal nothing: built if need be."""
     build = Path(__file__).parents[3] / "bench" / "build-unsealed"
-    return Path(subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    return Path(subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True, timeout=3600).stdout.strip())
 
 
 def _places(text: str) -> frozenset[str]:

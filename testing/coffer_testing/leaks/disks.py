@@ -29,7 +29,7 @@ class Keeper:
     def stop(self) -> None:
         """A last look, then no more."""
         self._ended.set()
-        self._thread.join()
+        self._thread.join(60)
         self._look()
 
     def _watch(self) -> None:

@@ -8,7 +8,7 @@ import sys
 import urllib.parse
 from pathlib import Path
 
-from coffer_testing.servers.process import ServerProcess, free_port
+from coffer_testing.servers.process import ServerProcess
 
 REGION = "eu-west-1"
 # Whoever knows these may do nothing anywhere: moto takes any.
@@ -20,14 +20,14 @@ class AwsKms:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.port = free_port()
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
-        self.process = ServerProcess(command, folder / "server.log", self._answers, {})
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+        says = r"Running on http://127\.0\.0\.1:(\d+)"
+        self.process = ServerProcess(command, folder / "server.log", says, self._answers, {})
 
     @property
     def address(self) -> str:
         """Its endpoint."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://127.0.0.1:{self.process.port}"
 
     def uri(self, key: str, endpoint: str | None = None, **options: str | int) -> str:
         """As a policy names a key of it."""
@@ -43,7 +43,7 @@ class AwsKms:
 
     def ask(self, operation: str, body: object) -> dict:
         """One operation, unsigned."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=10)
         # moto finds the service and the region in the credential's scope.
         scope = f"AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/{REGION}/kms/aws4_request, SignedHeaders=host, Signature=0"
         headers = {

@@ -11,7 +11,7 @@ import subprocess
 import urllib.parse
 from pathlib import Path
 
-from coffer_testing.servers.process import ServerProcess, free_port
+from coffer_testing.servers.process import ServerProcess
 
 VERSION = "3.4.3"
 _POM = Path(__file__).with_name("hadoop-kms.pom.xml")
@@ -44,7 +44,7 @@ def jars() -> Path:
             raise RuntimeError("the Hadoop KMS comes through Maven, which is not installed: apt-get install maven")
         fresh = cache / f"hadoop-kms-{VERSION}.{os.getpid()}"
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
-        done = subprocess.run(["mvn", "-q", "-B", "-f", str(_POM), *goal], text=True, capture_output=True)
+        done = subprocess.run(["mvn", "-q", "-B", "-f", str(_POM), *goal], text=True, capture_output=True, timeout=600)
         if done.returncode != 0:
             raise RuntimeError(f"Maven did not fetch the Hadoop KMS:\n{done.stdout[-2000:]}")
         try:
@@ -61,25 +61,24 @@ class HadoopKms:
 
     def __init__(self, folder: Path, *, users: str = "coffer", tls: bool = False, cache: bool = False) -> None:
         self.folder = folder
-        self.port = free_port()
         self.tls = tls
         self.certificate = folder / "ca.pem"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "store-password").write_text(_STORE_PASSWORD)
         (folder / "log4j.properties").write_text(_LOG)
         self.allow(dict.fromkeys(_OPERATIONS, users))
-        settings = {
+        self._settings = {
             "hadoop.kms.http.host": "127.0.0.1",
-            "hadoop.kms.http.port": str(self.port),
+            "hadoop.kms.http.port": "0",
             "hadoop.kms.key.provider.uri": f"jceks://file@{folder}/keys.jceks",
             "hadoop.security.keystore.java-keystore-provider.password-file": "store-password",
             "hadoop.kms.authentication.type": "simple",
             "hadoop.kms.cache.enable": "true" if cache else "false",
         }
         if tls:
-            settings["hadoop.kms.ssl.enabled"] = "true"
+            self._settings["hadoop.kms.ssl.enabled"] = "true"
             self._certify()
-        self._write("kms-site.xml", settings)
+        self._write("kms-site.xml", self._settings)
         self._write("core-site.xml", {})
         java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
         command = [
@@ -93,12 +92,13 @@ class HadoopKms:
             f"{folder}:{jars()}/*",
             _MAIN,
         ]
-        self.process = ServerProcess(command, folder / "server.log", self._answers, {})
+        says = r"Jetty bound to port (\d+)"
+        self.process = ServerProcess(command, folder / "server.log", says, self._answers, {})
 
     @property
     def address(self) -> str:
         """Its base URL."""
-        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}/kms"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.process.port}/kms"
 
     def uri(self, key: str, user: str = "coffer", **options: str | int) -> str:
         """As a policy names a key of it."""
@@ -108,7 +108,10 @@ class HadoopKms:
         return f"hadoop-kms:{self.address}?{query}"
 
     def start(self) -> HadoopKms:
+        """Started again it has the port that it had: policies name it."""
         self.process.start()
+        self._settings["hadoop.kms.http.port"] = str(self.process.port)
+        self._write("kms-site.xml", self._settings)
         return self
 
     def stop(self) -> None:
@@ -155,8 +158,8 @@ class HadoopKms:
     def _connection(self) -> http.client.HTTPConnection:
         if self.tls:
             context = ssl.create_default_context(cafile=str(self.certificate))
-            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+            return http.client.HTTPSConnection("127.0.0.1", self.process.port, timeout=10, context=context)
+        return http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=10)
 
     def _answers(self) -> None:
         try:
@@ -171,9 +174,9 @@ class HadoopKms:
         common = [str(keytool), "-keystore", str(store), "-storepass", _STORE_PASSWORD, "-alias", "kms"]
         make = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=127.0.0.1", "-validity", "30"]
         make += ["-storetype", "PKCS12", "-ext", "SAN=ip:127.0.0.1"]
-        subprocess.run([*common, *make], check=True, capture_output=True)
+        subprocess.run([*common, *make], check=True, capture_output=True, timeout=600)
         export = ["-exportcert", "-rfc", "-file", str(self.certificate)]
-        subprocess.run([*common, *export], check=True, capture_output=True)
+        subprocess.run([*common, *export], check=True, capture_output=True, timeout=600)
         self._write(
             "ssl-server.xml",
             {

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
+import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from coffer_testing.processes import start
+
 START_SECONDS = 60
 
 
-def free_port(count: int = 1) -> int:
-    """A port of loopback that nobody listens on, nor on the `count - 1` after it. From below those that systems give away by
-    themselves (RFC 6335: from 49152; Linux: from 32768), so that none is taken before its server is up."""
-    while True:
-        port = random.SystemRandom().randrange(15_000, 32_000)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
-            for at in range(port, port + count):
-                probes.enter_context(socket.socket()).bind(("127.0.0.1", at))
-            return port
-
-
 class ServerProcess:
-    """Starts a command, waits until it answers, stops it. `answers` raises `OSError` until it does."""
+    """Starts a command, waits until it answers, stops it. The system chooses its port, and its log says which: `says` is the
+    pattern. `answers` raises `OSError` until it does."""
 
-    def __init__(self, command: list[str], log: Path, answers: Callable[[], None], environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: list[str], log: Path, says: str, answers: Callable[[], None], environment: dict[str, str]
+    ) -> None:
         self.command = command
         self.log = log
+        self.port = 0  # of the newest start; 0 before it is known
+        self._says = says
         self.answers = answers
         self.environment = environment
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts it, and returns when it answers."""
+        self.port = 0
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            before = log.tell()
+            self.process = start(
                 self.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -49,6 +45,7 @@ class ServerProcess:
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
+                self._find_port(before)
                 return self.answers()
             except OSError as error:
                 ended = self.process.poll() is not None
@@ -58,6 +55,12 @@ class ServerProcess:
                     tail = self.log.read_text(errors="replace")[-2000:]
                     raise RuntimeError(f"{self.command[0]} {why}:\n{tail}") from error
             time.sleep(0.1)
+
+    def _find_port(self, before: int) -> None:
+        said = re.search(self._says, self.log.read_bytes()[before:].decode(errors="replace"))
+        if said is None:
+            raise OSError("its log names no port")
+        self.port = int(said.group(1))
 
     def stop(self) -> None:
         """Asks it to end, and waits."""
@@ -75,5 +78,5 @@ class ServerProcess:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(timeout=10)
         self.process = None

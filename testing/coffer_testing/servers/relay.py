@@ -59,7 +59,7 @@ class Relay:
         self._stopped.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join()
+        self._thread.join(60)
 
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
         what = request.path

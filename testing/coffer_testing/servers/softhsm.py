@@ -46,7 +46,7 @@ class SoftHsm:
 
     def _util(self, *arguments: str) -> None:
         environment = {**os.environ, **self.environment}
-        subprocess.run(["softhsm2-util", *arguments], check=True, capture_output=True, env=environment)
+        subprocess.run(["softhsm2-util", *arguments], check=True, capture_output=True, env=environment, timeout=60)
 
 
 class NotInstalledError(RuntimeError):

@@ -87,11 +87,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         file: FILE,
         first_row: 0,
     };
-    let mut random = Random(42);
+    let mut random = fastrand::Rng::with_seed(42);
 
-    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values(
-        (0..rows).map(|_| random.next().cast_signed()),
-    ));
+    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.i64(..))));
     let whole = ColumnSpec::new(DataType::Int64);
     let key = SchemeKey::generate()?;
     times.both(&name("det_i64"), &longs, place, || Det::new(&key, &whole))?;
@@ -99,16 +97,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     times.both(&name("ore_i64"), &longs, place, || Ore::new(&key, &whole))?;
 
     let domain = Domain::new(0, 999_999_999_999)?;
-    let amounts = (0..rows).map(|_| i64::try_from(random.next() % 1_000_000_000_000).unwrap_or(0));
+    let amounts = (0..rows).map(|_| random.i64(0..1_000_000_000_000));
     let amounts: ArrayRef = Arc::new(Int64Array::from_iter_values(amounts));
     let bounded = whole.clone().with_domain(domain);
     let stored = times.both(&name("ashe_i64"), &amounts, place, || Ashe::new(&key, &bounded))?;
     sums(&mut times, &stored, &Ashe::new(&key, &bounded)?, &name("ashe"))?;
 
     for (distinct, stem) in [(1_000_000, "1m"), (10_000, "10k")] {
-        let values: Vec<i32> = (0..distinct).map(|_| random.int()).collect();
-        let pick = |random: &mut Random| {
-            let place = usize::try_from(random.next() % distinct).unwrap_or(0);
+        let values: Vec<i32> = (0..distinct).map(|_| random.i32(..)).collect();
+        let pick = |random: &mut fastrand::Rng| {
+            let place = usize::try_from(random.u64(..distinct)).unwrap_or(0);
             values.get(place).copied().unwrap_or(0)
         };
         let ints: ArrayRef = Arc::new(Int32Array::from_iter_values((0..rows).map(|_| pick(&mut random))));
@@ -193,21 +191,5 @@ fn label(rows: usize) -> String {
         rows if rows.is_multiple_of(1_000_000) => format!("{}m", rows / 1_000_000),
         rows if rows.is_multiple_of(1_000) => format!("{}k", rows / 1_000),
         rows => rows.to_string(),
-    }
-}
-
-/// splitmix64: the data of a benchmark is no secret.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn int(&mut self) -> i32 {
-        i32::try_from(self.next().cast_signed() >> 32).unwrap_or(0)
     }
 }

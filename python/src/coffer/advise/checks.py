@@ -24,6 +24,7 @@ _SAMPLE_ROWS = 32_768
 # Plain rows of a sample are to lie in memory rather than on a disk, where there is room for them.
 _MEMORY = Path("/dev/shm")
 _ROOM = 256 << 20
+_DEADLINE = 600  # seconds for a command of coffer's
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,12 @@ def _memory() -> Path | None:
 
 def _coffer(environment: dict[str, str], *arguments: str) -> str:
     command = [str(find_binary("coffer")), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=_DEADLINE
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AdviseError(f"`coffer {arguments[0]}` did not end in {_DEADLINE} s") from error
     # 6: there are warnings.
     if done.returncode not in (0, 6):
         raise AdviseError(f"`coffer {arguments[0]}` refuses what would be proposed: {done.stderr.strip()}")

@@ -23,6 +23,7 @@ from coffer._find import find_binary
 # Values of so many rows are counted, from the beginnings of so many files at most.
 _SAMPLE_ROWS = 100_000
 _SAMPLE_FILES = 4
+_DEADLINE = 600  # seconds for a command of coffer's
 # What is assumed of a table of which only the schema is known.
 UNKNOWN_ROWS = 1_000_000
 
@@ -160,7 +161,12 @@ def _without_constraints(body: str) -> str:
 def _sealed(name: str, home: Path, passphrase: Path | None) -> Table:
     command = [str(find_binary("coffer")), "--home", str(home), "inspect", "--json", name]
     command += ["--passphrase-file", str(passphrase)] if passphrase else []
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=dict(os.environ), stdin=subprocess.DEVNULL, timeout=_DEADLINE
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AdviseError(f"coffer did not show the table {name} in {_DEADLINE} s") from error
     if done.returncode != 0:
         raise AdviseError(f"{name} is no file or folder, and no sealed table of this home: {done.stderr.strip()}")
     found = json.loads(done.stdout)

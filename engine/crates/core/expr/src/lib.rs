@@ -1,6 +1,6 @@
 //! Spark's scalar expressions over Arrow arrays.
 //!
-//! [`compile`] turns an expression of the fragment IR into a DataFusion `PhysicalExpr` that gives, value by value, what
+//! [`compile()`] turns an expression of the fragment IR into a DataFusion `PhysicalExpr` that gives, value by value, what
 //! Spark 4.1 gives: its three-valued logic, its NaN order, its decimal rounding, its casts, its ANSI errors. What cannot
 //! be done exactly is [`Unsupported`], never approximated.
 //!

@@ -169,6 +169,7 @@ fn random_texts_are_javas() {
     }
 }
 
+/// SplitMix64, since that is what Java's `SplittableRandom` draws.
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -18,7 +18,7 @@ pub enum Unsupported {
     Version {
         /// As the fragment says.
         found: u32,
-        /// What [`crate::build`] reads.
+        /// What [`crate::build()`] reads.
         expected: u32,
     },
     /// An operator, or a way of it, that is not there yet.

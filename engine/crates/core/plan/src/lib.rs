@@ -1,6 +1,6 @@
 //! The fragment IR turned into DataFusion operators with Spark's semantics.
 //!
-//! [`build`] makes one plan of N partitions from a [`coffer_protocol::plan::Fragment`]; task *i* runs partition *i* with a
+//! [`build()`] makes one plan of N partitions from a [`coffer_protocol::plan::Fragment`]; task *i* runs partition *i* with a
 //! task context of its own, whose [`TaskIo`] extension hands the plan's leaves what is that task's: rows of sealed
 //! streams, slices of sealed files. Around the plan lies what happens at a fragment's edge: the frame [`codec`], the
 //! [`partitioner`] of exchanges, the [`sample`] for range bounds.

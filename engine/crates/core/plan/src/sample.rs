@@ -25,7 +25,7 @@ pub struct Sampler {
     converter: RowConverter,
     schema: SchemaRef,
     size: usize,
-    random: u64,
+    random: fastrand::Rng,
     seen: u64,
     rows: Vec<OwnedRow>,
 }
@@ -65,7 +65,7 @@ impl Sampler {
             converter,
             schema: Arc::new(Schema::new(fields)),
             size,
-            random: sample.seed ^ u64::from(partition).wrapping_mul(0xd605_bbb5_8c8a_bbbd),
+            random: fastrand::Rng::with_seed(sample.seed ^ u64::from(partition).wrapping_mul(0xd605_bbb5_8c8a_bbbd)),
             seen: 0,
             rows: vec![],
         })
@@ -85,7 +85,7 @@ impl Sampler {
             let place = if self.seen < self.size as u64 {
                 self.seen
             } else {
-                self.below(self.seen + 1)
+                self.random.u64(..=self.seen)
             };
             self.seen += 1;
             if let Some(place) = usize::try_from(place).ok().filter(|place| *place < self.size) {
@@ -124,16 +124,6 @@ impl Sampler {
         let weight = self.seen as f64 / self.rows.len() as f64;
         columns.push(Arc::new(Float64Array::from(vec![weight; self.rows.len()])));
         Ok(RecordBatch::try_new(self.schema, columns)?)
-    }
-
-    /// A number in 0..limit (splitmix64, Lemire's reduction; its bias does not matter here).
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        u64::try_from((u128::from(z) * u128::from(limit)) >> 64).unwrap_or_default()
     }
 }
 

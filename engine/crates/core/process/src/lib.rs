@@ -1,5 +1,6 @@
 //! What every long-lived process of Coffer is made of: where it listens ([`address`], [`listen`]), what ends it
-//! ([`lifeline`]), and what keeps its memory and its values out of files and logs ([`memory`], [`hardening`]).
+//! ([`lifeline`]), what keeps its memory and its values out of files and logs ([`memory`], [`hardening`]), and the programs that it
+//! asks ([`helper`]).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -14,6 +15,7 @@
 
 pub mod address;
 pub mod hardening;
+pub mod helper;
 pub mod lifeline;
 pub mod listen;
 pub mod memory;

@@ -126,35 +126,38 @@ pub enum Error {
     Unauthentic,
 }
 
-impl Error {
-    /// Who is at fault.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Error::Randomness | Error::Crypto => Fault::Us,
-            Error::TooLong { .. }
-            | Error::TooManyFrames
-            | Error::SealedAfterLast
-            | Error::TargetTaken
-            | Error::BufferShortened => Fault::Caller,
-            Error::WrongLength { .. }
-            | Error::Truncated { .. }
-            | Error::Trailing { .. }
-            | Error::BadMagic
-            | Error::UnknownVersion(_)
-            | Error::ReservedBits
-            | Error::BadLength(_)
-            | Error::WrongCounter { .. }
-            | Error::FrameAfterLast
-            | Error::Unfinished { .. }
-            | Error::Refused
-            | Error::WrongPartition
-            | Error::WrongTarget
-            | Error::WrongAttempt
-            | Error::UnknownKind(_)
-            | Error::Unauthentic => Fault::Host,
-        }
-    }
+const ALTERED: &str = "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
 
+crate::error_table! {
+    Error: &'static str, Fault;
+    Self::Randomness => "randomness", Fault::Us,
+        "is /dev/urandom or getrandom available to this process?";
+    Self::Crypto => "crypto", Fault::Us;
+    Self::TooLong { .. } => "too_long", Fault::Caller, "use smaller batches";
+    Self::TooManyFrames => "too_many_frames", Fault::Caller;
+    Self::SealedAfterLast => "sealed_after_last", Fault::Caller;
+    Self::TargetTaken => "target_taken", Fault::Caller;
+    Self::BufferShortened => "buffer_shortened", Fault::Caller;
+    Self::WrongLength { .. } => "wrong_length", Fault::Host, ALTERED;
+    Self::Truncated { .. } => "truncated", Fault::Host, ALTERED;
+    Self::Trailing { .. } => "trailing", Fault::Host, ALTERED;
+    Self::BadMagic => "bad_magic", Fault::Host, ALTERED;
+    Self::UnknownVersion(_) => "unknown_version", Fault::Host,
+        "use the same version of Coffer on the driver and on every executor";
+    Self::ReservedBits => "reserved_bits", Fault::Host, ALTERED;
+    Self::BadLength(_) => "bad_length", Fault::Host, ALTERED;
+    Self::WrongCounter { .. } => "wrong_counter", Fault::Host, ALTERED;
+    Self::FrameAfterLast => "frame_after_last", Fault::Host, ALTERED;
+    Self::Unfinished { .. } => "unfinished", Fault::Host, ALTERED;
+    Self::Refused => "refused", Fault::Host, ALTERED;
+    Self::WrongPartition => "wrong_partition", Fault::Host, ALTERED;
+    Self::WrongTarget => "wrong_target", Fault::Host, ALTERED;
+    Self::WrongAttempt => "wrong_attempt", Fault::Host, ALTERED;
+    Self::UnknownKind(_) => "unknown_kind", Fault::Host, ALTERED;
+    Self::Unauthentic => "unauthentic", Fault::Host, ALTERED;
+}
+
+impl Error {
     /// Which kind of check failed.
     pub fn refused_by(&self) -> RefusedBy {
         match self {
@@ -177,48 +180,5 @@ impl Error {
             | Error::TargetTaken
             | Error::BufferShortened => RefusedBy::Nothing,
         }
-    }
-
-    /// The name of the check that failed; stable, and safe to show to a host.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Error::Randomness => "randomness",
-            Error::Crypto => "crypto",
-            Error::TooLong { .. } => "too_long",
-            Error::TooManyFrames => "too_many_frames",
-            Error::SealedAfterLast => "sealed_after_last",
-            Error::TargetTaken => "target_taken",
-            Error::BufferShortened => "buffer_shortened",
-            Error::WrongLength { .. } => "wrong_length",
-            Error::Truncated { .. } => "truncated",
-            Error::Trailing { .. } => "trailing",
-            Error::BadMagic => "bad_magic",
-            Error::UnknownVersion(_) => "unknown_version",
-            Error::ReservedBits => "reserved_bits",
-            Error::BadLength(_) => "bad_length",
-            Error::WrongCounter { .. } => "wrong_counter",
-            Error::FrameAfterLast => "frame_after_last",
-            Error::Unfinished { .. } => "unfinished",
-            Error::Refused => "refused",
-            Error::WrongPartition => "wrong_partition",
-            Error::WrongTarget => "wrong_target",
-            Error::WrongAttempt => "wrong_attempt",
-            Error::UnknownKind(_) => "unknown_kind",
-            Error::Unauthentic => "unauthentic",
-        }
-    }
-
-    /// What the user can do about it, if anything.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Error::Randomness => "is /dev/urandom or getrandom available to this process?",
-            Error::UnknownVersion(_) => "use the same version of Coffer on the driver and on every executor",
-            Error::TooLong { .. } => "use smaller batches",
-            _ if self.fault() == Fault::Host => {
-                "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs"
-            }
-            _ => return None,
-        };
-        Some(text.to_string())
     }
 }

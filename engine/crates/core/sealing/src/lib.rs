@@ -41,6 +41,7 @@ mod schedule;
 mod secret;
 pub mod spill;
 pub mod stream;
+mod table;
 #[cfg(feature = "unsealed")]
 mod unsealed;
 
@@ -61,6 +62,7 @@ pub use schedule::{DerivationKey, SessionKey};
 pub use secret::{Secret, fill_random};
 pub use spill::{SpillKey, SpillReader, SpillWriter};
 pub use stream::{Attempt, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget};
+pub use table::Hint;
 
 #[cfg(not(feature = "unsealed"))]
 use aead::Key as FrameKey;

@@ -3,7 +3,8 @@
 use std::{
     io::{BufRead, BufReader, Read},
     os::unix::net::UnixStream,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
 };
 
 fn engine(folder: &std::path::Path, listen: &str) -> Child {
@@ -26,6 +27,18 @@ fn ready(child: &mut Child) -> serde_json::Value {
     serde_json::from_str(&line).unwrap()
 }
 
+/// How it ended. It has a minute for it.
+fn ended(mut child: Child) -> ExitStatus {
+    for _ in 0..600 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    panic!("it has not ended");
+}
+
 #[test]
 fn says_when_it_is_ready_and_ends_with_its_lifeline() {
     let folder = tempfile::tempdir().unwrap();
@@ -38,7 +51,7 @@ fn says_when_it_is_ready_and_ends_with_its_lifeline() {
     assert_eq!(ready["version"], env!("CARGO_PKG_VERSION"));
     UnixStream::connect(&socket).unwrap();
     drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    assert!(ended(child).success());
     assert!(!socket.exists(), "the socket's file is gone");
     assert_eq!(std::fs::read_dir(folder.path().join("spill")).unwrap().count(), 0);
 }
@@ -58,7 +71,7 @@ fn a_port_chosen_by_the_system_is_said_and_sigterm_ends_it() {
     std::net::TcpStream::connect(address).unwrap();
     let killed = Command::new("kill").arg(child.id().to_string()).status().unwrap();
     assert!(killed.success());
-    assert!(child.wait().unwrap().success());
+    assert!(ended(child).success());
 }
 
 #[test]
@@ -72,7 +85,7 @@ fn what_cannot_be_listened_on_is_an_error() {
         let mut child = engine(folder.path(), listen);
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert!(!child.wait().unwrap().success());
+        assert!(!ended(child).success());
         assert!(said.contains("error:") && said.contains(words), "{listen}: {said}");
     }
 }

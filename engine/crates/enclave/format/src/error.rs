@@ -164,89 +164,54 @@ pub enum Error {
     DigestLength,
 }
 
+const NOT_AS_WRITTEN: &str =
+    "the table is not what was written; coffer verify lists every such file; restore them from a copy";
+
+coffer_sealing::error_table! {
+    Error: &'static str, Fault;
+    Self::Io { source, .. } => io_code(source), Fault::System,
+        "check that the path is there, its permissions and the free space";
+    Self::FileMissing(_) => "file_missing", Fault::Host, NOT_AS_WRITTEN;
+    Self::FileShort { .. } => "file_length", Fault::Host, NOT_AS_WRITTEN;
+    Self::FooterLength { .. } => "file_length", Fault::Host, NOT_AS_WRITTEN;
+    Self::FooterMagic => "file_magic", Fault::Host, NOT_AS_WRITTEN;
+    Self::FooterDigest => "file_digest", Fault::Host, NOT_AS_WRITTEN;
+    Self::FooterRows { .. } => "file_rows", Fault::Host, NOT_AS_WRITTEN;
+    Self::PlainMagic => "file_magic", Fault::Caller,
+        "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables";
+    Self::PlainChanged => "input_changed", Fault::Host,
+        "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good";
+    Self::PlainFooter(_) => "table", Fault::Caller,
+        "rewrite the files with Spark, or seal them with coffer encrypt";
+    Self::ColumnNotEncrypted(_) => "file_not_encrypted", Fault::Host, NOT_AS_WRITTEN;
+    Self::ColumnForeignKey(_) => "file_key_foreign", Fault::Host, NOT_AS_WRITTEN;
+    Self::ColumnKeyMissing(_) => "table", Fault::Caller, "export the KEKs of these columns too";
+    Self::NoSuchColumn(_) => "table", Fault::Caller;
+    Self::Parquet(text) => parquet_code(text), Fault::Host, "the file is damaged or was altered";
+    Self::ParquetLength(_) => "file_format", Fault::Host, "the file is damaged or was altered";
+    Self::ParquetPanic => "file_format", Fault::Host, "the file is damaged or was altered";
+    Self::Arrow(_) => "table", Fault::Internal;
+    Self::KeyMetadata(_) => "file_key_foreign", Fault::Host;
+    Self::DataKey(_) => "file_key_foreign", Fault::Host;
+    Self::KekMissing(_) => "table", Fault::Caller, "export the KEKs of these columns too";
+    Self::PartitionType(_) => "table", Fault::Caller,
+        "use booleans, whole numbers, decimals, strings, dates or timestamps";
+    Self::ChunkDigest => "file_digest", Fault::Host,
+        "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy";
+    Self::ChangedWhileWriting(_) => "file_changed", Fault::Host,
+        "somebody else writes there: encrypt to another place";
+    Self::Scheme { .. } => "table", Fault::Caller,
+        "the policy says how the column is stored, and within which domain";
+    Self::Type(_) => "table", Fault::Caller;
+    Self::Lossy { .. } => "table", Fault::Caller;
+    Self::BatchSchema(_) => "table", Fault::Caller;
+    Self::Kek(error) => "table", Fault::Caller, error.hint();
+    Self::Sealing(_) => "table", Fault::Internal;
+    Self::Limit(_) => "manifest_length", Fault::Caller;
+    Self::DigestLength => "manifest_format", Fault::Host;
+}
+
 impl Error {
-    /// Who is at fault.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Error::Io { .. } => Fault::System,
-            Error::FileMissing(_)
-            | Error::FileShort { .. }
-            | Error::FooterLength { .. }
-            | Error::FooterMagic
-            | Error::FooterDigest
-            | Error::FooterRows { .. }
-            | Error::ColumnNotEncrypted(_)
-            | Error::ColumnForeignKey(_)
-            | Error::ChunkDigest
-            | Error::PlainChanged
-            | Error::ChangedWhileWriting(_)
-            | Error::Parquet(_)
-            | Error::ParquetLength(_)
-            | Error::ParquetPanic
-            | Error::KeyMetadata(_)
-            | Error::DigestLength
-            | Error::DataKey(_) => Fault::Host,
-            Error::Arrow(_) | Error::Sealing(_) => Fault::Internal,
-            _ => Fault::Caller,
-        }
-    }
-
-    /// The check that refused: a code of `docs/reference/errors.md`. Engines say the same word as `COFFER_` in capitals. One
-    /// word for each of length, digest, tag, key and format; a full disk and a failing one have words of their own, which say
-    /// that nothing was checked.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Error::Io { source, .. } => io_code(source),
-            Error::FileMissing(_) => "file_missing",
-            Error::FileShort { .. } | Error::FooterLength { .. } => "file_length",
-            Error::FooterMagic | Error::PlainMagic => "file_magic",
-            Error::FooterDigest | Error::ChunkDigest => "file_digest",
-            Error::FooterRows { .. } => "file_rows",
-            Error::ColumnNotEncrypted(_) => "file_not_encrypted",
-            Error::ColumnForeignKey(_) | Error::DataKey(_) | Error::KeyMetadata(_) => "file_key_foreign",
-            Error::Parquet(text) => parquet_code(text),
-            Error::ParquetLength(_) | Error::ParquetPanic => "file_format",
-            Error::ChangedWhileWriting(_) => "file_changed",
-            Error::Limit(_) => "manifest_length",
-            Error::PlainChanged => "input_changed",
-            Error::DigestLength => "manifest_format",
-            _ => "table",
-        }
-    }
-
-    /// What to do about it, if there is something.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Error::Kek(error) => return error.hint(),
-            Error::Io { .. } => "check that the path is there, its permissions and the free space",
-            Error::FileMissing(_)
-            | Error::FileShort { .. }
-            | Error::FooterLength { .. }
-            | Error::FooterMagic
-            | Error::FooterDigest
-            | Error::FooterRows { .. }
-            | Error::ColumnNotEncrypted(_)
-            | Error::ColumnForeignKey(_) => {
-                "the table is not what was written; coffer verify lists every such file; restore them from a copy"
-            }
-            Error::ChunkDigest => {
-                "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy"
-            }
-            Error::ChangedWhileWriting(_) => "somebody else writes there: encrypt to another place",
-            Error::Scheme { .. } => "the policy says how the column is stored, and within which domain",
-            Error::PlainMagic => "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables",
-            Error::PlainChanged => {
-                "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good"
-            }
-            Error::PlainFooter(_) => "rewrite the files with Spark, or seal them with coffer encrypt",
-            Error::PartitionType(_) => "use booleans, whole numbers, decimals, strings, dates or timestamps",
-            Error::ColumnKeyMissing(_) | Error::KekMissing(_) => "export the KEKs of these columns too",
-            Error::ParquetPanic | Error::Parquet(_) | Error::ParquetLength(_) => "the file is damaged or was altered",
-            _ => return None,
-        };
-        Some(text.to_owned())
-    }
-
     /// Reading or writing failed there.
     pub fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();

@@ -100,7 +100,7 @@ impl SparkType {
     }
 
     /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are checked one by one, see
-    /// [`convert`](coffer_catalog::convert).)
+    /// `convert` of coffer-catalog.)
     pub fn from_arrow(column: &str, found: &DataType) -> Result<Self, UnsupportedType> {
         let refuse = |reason| {
             Err(UnsupportedType {

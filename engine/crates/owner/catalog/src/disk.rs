@@ -25,7 +25,7 @@ pub(crate) fn act<T>(op: Op, path: &Path, act: impl FnOnce() -> io::Result<T>) -
 #[cfg(test)]
 pub(crate) mod fault;
 
-/// Has the table's files written by [`act`].
+/// Has the table's files written by `act`.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged;
 

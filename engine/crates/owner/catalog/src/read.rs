@@ -1,5 +1,5 @@
 //! Reading files on the trusted site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
-//! [`footer::open`](coffer_format::footer::open).)
+//! [`footer::open`].)
 
 use std::{
     fs::File,

@@ -1,7 +1,7 @@
 //! Writing a table: a new one from its key to its published manifest, or the next version of one.
 //!
 //! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
-//! what readers get. See [`publish`](crate::publish) for the one step that changes that.
+//! what readers get. See [`publish`] for the one step that changes that.
 
 use std::{
     collections::HashSet,

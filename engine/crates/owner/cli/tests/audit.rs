@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Owner, done};
+use common::{Ends, Owner, done};
 use serde_json::{Value, json};
 
 fn small(owner: &Owner, name: &str) {
@@ -115,7 +115,7 @@ fn a_home_that_lost_its_keyring_records_that_it_came_back() {
     assert_eq!(records(&owner).last().unwrap().0, "keys recover");
     // Into a home without the register no record is written: its head would be in the way of the backup's.
     let arguments = ["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"];
-    done(owner.command("found").args(arguments).output().unwrap(), &arguments);
+    done(owner.command("found").args(arguments).ends(), &arguments);
     assert!(!owner.path("found/audit").exists());
 }
 
@@ -212,11 +212,6 @@ fn who_stops_reading_is_no_error() {
     let owner = Owner::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let done = owner
-        .command("home")
-        .args(["audit", "show"])
-        .stdout(writer)
-        .output()
-        .unwrap();
+    let done = owner.command("home").args(["audit", "show"]).stdout(writer).ends();
     assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
 }

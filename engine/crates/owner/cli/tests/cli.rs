@@ -6,7 +6,7 @@ mod common;
 use std::{fs, path::Path, sync::Arc};
 
 use arrow::array::*;
-use common::Owner;
+use common::{Ends, Owner};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 /// A Parquet file of so many rows in small row groups.
@@ -254,8 +254,7 @@ fn failures_say_what_and_what_to_do() {
         .command("home")
         .env("COFFER_PASSPHRASE", "wrong")
         .args(["verify", "sealed"])
-        .output()
-        .unwrap();
+        .ends();
     assert_eq!(wrong.status.code(), Some(3));
     golden(
         &owner,
@@ -266,8 +265,7 @@ fn failures_say_what_and_what_to_do() {
         .command("home")
         .env_remove("COFFER_PASSPHRASE")
         .args(["verify", "sealed"])
-        .output()
-        .unwrap();
+        .ends();
     assert_eq!(none.status.code(), Some(3));
     golden(&owner, "no_passphrase.txt", &String::from_utf8(none.stderr).unwrap());
     golden(&owner, "unknown_table.txt", &owner.fails(2, &["verify", "nowhere"]));
@@ -310,8 +308,7 @@ fn without_a_key_only_what_needs_none() {
         .command("home")
         .env_remove("COFFER_PASSPHRASE")
         .args(["inspect", "--json", "sealed"])
-        .output()
-        .unwrap();
+        .ends();
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&shown["verified"], &shown["version"], &shown["master"]),
@@ -336,7 +333,7 @@ fn killed_while_encrypting() {
     }
     child.kill().unwrap();
     assert!(
-        !child.wait().unwrap().success(),
+        !child.ends().status.success(),
         "it was over before it could be interrupted"
     );
     let words = owner.fails(1, &["decrypt", "sealed", "out.parquet"]);

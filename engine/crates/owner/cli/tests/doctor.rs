@@ -1,6 +1,8 @@
 //! `coffer doctor` as people and scripts meet it: words, exit codes, JSON, and a web UI that is asked. `COFFER_REGENERATE=1`
 //! rewrites the golden files.
 
+mod common;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -10,6 +12,8 @@ use std::{
     process::{Command, Output, Stdio},
     thread,
 };
+
+use common::Ends;
 
 /// A configuration with which nothing is found.
 const SOUND: &str = "\
@@ -55,12 +59,14 @@ impl Place {
             .env("COFFER_HOME", self.folder.path().join("home"))
             .arg("doctor")
             .args(arguments)
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
     fn run(&self, code: i32, arguments: &[&str]) -> (String, String) {
-        self.told(code, self.command(arguments).output().unwrap())
+        self.told(code, self.command(arguments).ends())
     }
 
     /// stdout and stderr, the folder's name taken out.
@@ -90,10 +96,7 @@ impl Place {
     /// The ids of what is found with these settings added to the sound ones.
     fn ids(&self, settings: &str) -> Vec<String> {
         self.write("one.conf", &format!("{SOUND}{settings}"));
-        let output = self
-            .command(&["--properties-file", "one.conf", "--json"])
-            .output()
-            .unwrap();
+        let output = self.command(&["--properties-file", "one.conf", "--json"]).ends();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
         let code = if findings.is_empty() { 0 } else { 1 };
@@ -261,7 +264,7 @@ fn settings_come_from_where_spark_submit_has_them() {
     let (_, err) = place.run(2, &[]);
     assert!(err.contains("no configuration") && err.contains("hint: "), "{err}");
     place.write("conf/spark-defaults.conf", SOUND);
-    let with = |key: &str, folder: PathBuf| place.command(&[]).env(key, folder).output().unwrap();
+    let with = |key: &str, folder: PathBuf| place.command(&[]).env(key, folder).ends();
     let (out, _) = place.told(0, with("SPARK_HOME", place.folder.path().to_owned()));
     assert!(out.contains("sound: "), "{out}");
     place.told(0, with("SPARK_CONF_DIR", place.folder.path().join("conf")));

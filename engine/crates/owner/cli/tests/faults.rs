@@ -12,7 +12,7 @@ use std::{
 };
 
 use arrow::array::*;
-use common::{Owner, done, failed};
+use common::{Ends, Owner, done, failed};
 use serde_json::Value;
 
 /// Is in every row, and so in any file that is not sealed.
@@ -37,20 +37,6 @@ fn table(owner: &Owner, name: &str) -> String {
 fn small(owner: &Owner, name: &str) {
     owner.write("small.csv", "id\n1\n2\n");
     owner.ok(&["encrypt", "--header", "small.csv", name]);
-}
-
-/// From 0 to 1, the same for the same seed (Knuth's MMIX generator).
-fn fractions(seed: u64) -> impl Iterator<Item = f64> {
-    let next = |state: &u64| {
-        Some(
-            state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407),
-        )
-    };
-    std::iter::successors(Some(seed), next)
-        .skip(1)
-        .map(|state| (state >> 40) as f64 / (1_u64 << 24) as f64)
 }
 
 fn rows(owner: &Owner, name: &str) -> String {
@@ -105,15 +91,15 @@ fn killed_while_re_encrypting() {
     let started = Instant::now();
     owner.ok(&again);
     let whole = started.elapsed();
-    let mut fractions = fractions(SEED);
+    let mut rng = fastrand::Rng::with_seed(SEED);
     let (mut old, mut new) = (0, 0);
     let version = || owner.json(&["inspect", "t"])["version"].as_u64().unwrap();
     let mut newest = version();
     for _ in 0..12 {
         let mut child = quiet(coffer(&owner, &again));
-        std::thread::sleep(whole.mul_f64(1.1 * fractions.next().unwrap()));
+        std::thread::sleep(whole.mul_f64(1.1 * rng.f64()));
         let _ = child.kill();
-        child.wait().unwrap();
+        child.ends();
         nothing_plain(&owner, "t");
         // All of it, as it was or under the new key.
         assert!(rows(&owner, "t") == before, "rows are missing or others");
@@ -156,7 +142,7 @@ fn two_re_encryptions_at_once() {
     let both = [quiet(coffer(&owner, &again)), quiet(coffer(&owner, &again))];
     let codes: Vec<_> = both
         .into_iter()
-        .map(|mut child| child.wait().unwrap().code().unwrap())
+        .map(|child| child.ends().status.code().unwrap())
         .collect();
     // One was first. The other came too late, or began after it.
     assert!(
@@ -189,8 +175,8 @@ fn two_programs_rotate_and_rewrap_at_once() {
             quiet(shell)
         })
         .collect();
-    for mut child in both {
-        assert!(child.wait().unwrap().success());
+    for child in both {
+        assert!(child.ends().status.success());
     }
     assert_eq!(owner.json(&["keys", "list"])["masters"][0]["version"], 5);
     owner.ok(&["keys", "verify"]);
@@ -208,8 +194,8 @@ fn two_rewraps_to_two_masters_at_once() {
     }
     for _ in 0..4 {
         let rewrap = |to| quiet(coffer(&owner, &["keys", "rewrap", "--all", "--to", to]));
-        for mut child in [rewrap("one"), rewrap("two")] {
-            assert!(child.wait().unwrap().success());
+        for child in [rewrap("one"), rewrap("two")] {
+            assert!(child.ends().status.success());
         }
         let masters = owner.json(&["keys", "list"]);
         let masters = masters["tables"]
@@ -240,7 +226,7 @@ fn killed_while_rewrapping() {
         let mut child = quiet(coffer(&owner, &["keys", "rewrap", "--all", "--again"]));
         std::thread::sleep(Duration::from_millis(wait));
         let _ = child.kill();
-        child.wait().unwrap();
+        child.ends();
         owner.ok(&["keys", "verify"]);
     }
     owner.ok(&["keys", "rewrap", "--all"]);
@@ -258,8 +244,10 @@ fn limited(owner: &Owner, blocks: u32, arguments: &[&str]) -> Output {
         .env("COFFER_HOME", owner.path("home"))
         .env("COFFER_PASSPHRASE", "correct horse")
         .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
-        .stdin(Stdio::null());
-    shell.output().unwrap()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    shell.ends()
 }
 
 /// Each command that writes, where no file can grow beyond a size: it says so, and all is as before.
@@ -378,8 +366,9 @@ fn a_full_disk() {
         .env("COFFER_PASSPHRASE", "correct horse")
         .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
         .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .ends();
     let text = done(output, &["the script"]);
     let (_, steps) = text.split_once("begin\n").unwrap();
     let (steps, left) = steps.split_once("end\n").unwrap();

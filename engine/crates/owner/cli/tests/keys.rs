@@ -5,7 +5,7 @@ mod common;
 use std::{fs, path::Path, process::Output, sync::Arc};
 
 use arrow::array::*;
-use common::{Owner, done};
+use common::{Ends, Owner, done};
 use serde_json::Value;
 
 /// A small table.
@@ -155,20 +155,19 @@ fn masters_travel_under_a_passphrase() {
         .command("home")
         .env("COFFER_EXPORT_PASSPHRASE", "no")
         .args(["keys", "import", "main.coffer"])
-        .output()
-        .unwrap();
+        .ends();
     assert_eq!(wrong.status.code(), Some(3));
     owner.fails(2, &["keys", "export", "--output", "main.coffer"]);
 
     // The whole keyring into a new home; with the register it has all tables.
     owner.ok(&["keys", "export", "--output", "all.coffer"]);
     let import = ["keys", "import", "all.coffer"];
-    done(owner.command("home2").args(import).output().unwrap(), &import);
+    done(owner.command("home2").args(import).ends(), &import);
     for file in ["register.coffer", "policy.toml", "policy.sig"] {
         fs::copy(owner.path("home").join(file), owner.path("home2").join(file)).unwrap();
     }
     let verify = ["verify", "--deep", "a"];
-    done(owner.command("home2").args(verify).output().unwrap(), &verify);
+    done(owner.command("home2").args(verify).ends(), &verify);
 }
 
 #[test]
@@ -195,7 +194,7 @@ fn a_lost_home_comes_back_from_three_of_five() {
     let recover = |numbers: &[u32]| {
         let shares: Vec<String> = numbers.iter().map(|number| share(*number)).collect();
         let mut command = owner.command("found");
-        command.args(["keys", "recover"]).args(shares).output().unwrap()
+        command.args(["keys", "recover"]).args(shares).ends()
     };
     let words = |output: Output| {
         assert_eq!(output.status.code(), Some(1));
@@ -223,7 +222,7 @@ fn a_lost_home_comes_back_from_three_of_five() {
         fs::copy(owner.path("home").join(file), owner.path("found").join(file)).unwrap();
     }
     let verify = ["keys", "verify"];
-    done(owner.command("found").args(verify).output().unwrap(), &verify);
+    done(owner.command("found").args(verify).ends(), &verify);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::{fs, os::unix::fs::symlink};
 
-use common::Owner;
+use common::{Ends, Owner};
 
 fn sealed(owner: &Owner, folder: &str, rows: &str) {
     owner.write("in.csv", &format!("id\n{rows}\n"));
@@ -45,8 +45,7 @@ fn a_link_that_a_host_made_is_another_table_s_for_no_command() {
     let bare = bare
         .env_remove("COFFER_PASSPHRASE")
         .args(["inspect", "./ledger_v2"])
-        .output()
-        .unwrap();
+        .ends();
     assert!(String::from_utf8_lossy(&bare.stderr).contains("Nothing of this was verified"));
 }
 
@@ -99,11 +98,7 @@ fn a_folder_here_decides_nothing_about_a_name() {
     owner.ok(&["encrypt", "--header", "--table", "two", "in.csv", "inner/one"]);
     let inside = |arguments: &[&str]| {
         let mut command = owner.command("home");
-        let output = command
-            .current_dir(owner.path("inner"))
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = command.current_dir(owner.path("inner")).args(arguments).ends();
         (
             output.status.success(),
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arrow::array::*;
-use common::Owner;
+use common::{Ends, Owner};
 
 struct Checked {
     owner: Owner,
@@ -38,7 +38,7 @@ impl Checked {
         if !unlocked {
             command.env_remove("COFFER_PASSPHRASE");
         }
-        let output = command.args(arguments).output().unwrap();
+        let output = command.args(arguments).ends();
         let own = self.owner.folder.path().to_str().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap().replace(own, "FOLDER");
         let (out, err) = (text(output.stdout), text(output.stderr));

@@ -192,7 +192,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Self {
             error: error.to_string(),
-            hint: error.hint(),
+            hint: error.hint().unwrap_or_default(),
         }
     }
 }

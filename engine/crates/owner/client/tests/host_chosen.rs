@@ -44,14 +44,8 @@ fn row(k: i64, s: &str) -> Vec<coffer_protocol::plan::Literal> {
 
 /// Text that does not pack by itself.
 fn noise(seed: u64, length: usize) -> String {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let letter = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        char::from(b'!' + u8::try_from(state % 90).unwrap())
-    };
-    (0..length).map(letter).collect()
+    let mut rng = fastrand::Rng::with_seed(seed);
+    (0..length).map(|_| char::from(rng.u8(b'!'..=b'z'))).collect()
 }
 
 struct Beside {

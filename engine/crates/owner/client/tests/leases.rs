@@ -164,9 +164,7 @@ async fn waited_for(host: Host) {
     let began = Instant::now();
     let ended = async {
         loop {
-            let Some((kind, payload)) = task.receive().await else {
-                return None;
-            };
+            let (kind, payload) = task.receive().await?;
             match (kind, host) {
                 (TaskMessage::Failed, _) => return Some(Failed::decode(payload).unwrap()),
                 (TaskMessage::Need, Host::HalfAMessage) => task.send_raw(&[200, 0, 0, 0, 9, 0, 0]).await,

@@ -5,7 +5,8 @@ mod harness;
 use std::{
     io::{BufRead, BufReader},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
 };
 
 use coffer_custody::{Home, Keyring, Passphrase};
@@ -55,6 +56,18 @@ fn ready(child: &mut Child) -> serde_json::Value {
     serde_json::from_str(&line).unwrap()
 }
 
+/// How it ended. It has a minute for it.
+fn ended(mut child: Child) -> ExitStatus {
+    for _ in 0..600 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    panic!("it has not ended");
+}
+
 #[test]
 fn opens_its_home_says_so_and_ends_with_its_lifeline() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +79,7 @@ fn opens_its_home_says_so_and_ends_with_its_lifeline() {
     let ready = ready(&mut child);
     assert!(ready["listening"].as_str().unwrap().starts_with("unix:"));
     drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    assert!(ended(child).success());
 }
 
 #[test]
@@ -117,6 +130,6 @@ async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
     let left = || std::fs::read_dir(&spill).unwrap().count();
     assert_eq!(left(), 1, "the folder that the query may spill to");
     drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    assert!(ended(child).success());
     assert_eq!(left(), 0);
 }

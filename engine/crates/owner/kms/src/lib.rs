@@ -3,7 +3,7 @@
 //!
 //! Not for enclaves, which never ask a KMS: only the client engine and the command line link this crate. An address comes from the
 //! policy alone, never from a table's files. Every call has a time-out for the whole of it, and answers have a bound. What was
-//! unwrapped is kept for as long as the master's URI says ([`cache`]).
+//! unwrapped is kept for as long as the master's URI says (`cache`).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),

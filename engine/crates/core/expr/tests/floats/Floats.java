@@ -1,4 +1,5 @@
 import java.util.Random;
+import java.util.SplittableRandom;
 
 /**
  * Floats as this Java writes them: the golden files of tests/float_text.rs. How to make them: tests/floats/README.md.
@@ -60,16 +61,12 @@ public final class Floats {
     out.append(String.format("%08x", Float.floatToRawIntBits(f))).append('\t').append(f).append('\n');
   }
 
-  /** FNV-1a over the texts of numbers that splitmix64 draws: all bits, then doubles of a few decimals, then floats. */
+  /** FNV-1a over the texts of numbers that SplittableRandom draws: all bits, then doubles of a few decimals, then floats. */
   private static void compare(long seed, int count) {
-    long state = seed;
+    SplittableRandom random = new SplittableRandom(seed);
     long hash = 0xcbf29ce484222325L;
     for (int i = 0; i < count; i++) {
-      state += 0x9e3779b97f4a7c15L;
-      long z = state;
-      z = (z ^ (z >>> 30)) * 0xbf58476d1ce4e5b9L;
-      z = (z ^ (z >>> 27)) * 0x94d049bb133111ebL;
-      z ^= z >>> 31;
+      long z = random.nextLong();
       String text = switch (i % 4) {
         case 0 -> Double.toString(Double.longBitsToDouble(z));
         case 1 -> Double.toString((z >>> 20) / 1000.0);

@@ -379,9 +379,10 @@ mod tests {
     #[test]
     #[ignore = "it measures"]
     fn what_exact_sums_cost() {
+        type Kind = fn(u32) -> f64;
         let rows = 1u32 << 22;
         let draw = |row: u32| row.wrapping_mul(2_654_435_761) >> 8;
-        let kinds: [(&str, fn(u32) -> f64); 4] = [
+        let kinds: [(&str, Kind); 4] = [
             ("whole numbers", |drawn| f64::from(drawn % 1000)),
             ("prices", |drawn| f64::from(drawn % 10_000_000) / 100.0),
             ("from 0 to 1", |drawn| f64::from(drawn) / f64::from(1 << 24) / 1.1),

@@ -4,7 +4,7 @@
 //! codec u8 (0 plain, 1 LZ4 block, 2 no batch) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖
 //! stored u32 LE ‖ fixed part ‖ text part (`stored` bytes) ‖ zeros, if padded
 //! ```
-//! The fixed part has, column after column, what [`fixed`] describes: a validity bitmap if there are NULLs, then bits, numbers
+//! The fixed part has, column after column, what `fixed` describes: a validity bitmap if there are NULLs, then bits, numbers
 //! in as few bytes as their range needs, or the lengths of strings. The text part has the bytes of all strings, column after
 //! column, as one LZ4 block where that pays. Numbers are not given to LZ4: what it finds in them is mostly the
 //! high bytes that narrowing has left out already, at a small part of the cost.

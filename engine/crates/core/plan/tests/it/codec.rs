@@ -192,13 +192,8 @@ fn texts_are_packed_where_that_pays() {
     assert!(encode(&same).len() < 1_000);
     assert_eq!(encode(&same).first(), Some(&1));
     round_trip(&same);
-    let mut state = 1u64;
-    let noise = BinaryArray::from_iter_values((0..10_000).map(|_| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state ^ (state >> 29)).to_le_bytes()
-    }));
+    let mut rng = fastrand::Rng::with_seed(1);
+    let noise = BinaryArray::from_iter_values((0..10_000).map(|_| rng.u64(..).to_le_bytes()));
     let noise = of(vec![("a", Arc::new(noise))]);
     assert_eq!(encode(&noise).first(), Some(&0));
     round_trip(&noise);

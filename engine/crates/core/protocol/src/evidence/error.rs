@@ -78,66 +78,39 @@ pub enum EvidenceError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
-impl EvidenceError {
-    /// A stable word for the cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            EvidenceError::OtherProtocol { .. } => "other_protocol",
-            EvidenceError::OtherVersion { .. } => "other_version",
-            EvidenceError::Unsealed => "unsealed_engine",
-            EvidenceError::UnknownKind(_) => "unknown_evidence",
-            EvidenceError::NotAccepted(_) => "evidence_not_accepted",
-            EvidenceError::NoVerifier(_) => "evidence_not_verifiable",
-            EvidenceError::Verifiers(_) => "verifiers",
-            EvidenceError::Refused { .. } => "evidence_refused",
-            EvidenceError::NotMade { .. } => "evidence_not_made",
-            EvidenceError::MalformedReport => "malformed_report",
-            EvidenceError::WrongBinding => "wrong_binding",
-            EvidenceError::MalformedChallenge => "malformed_challenge",
-            EvidenceError::UnknownChallenge => "unknown_challenge",
-            EvidenceError::OtherOwner => "other_owner",
-            EvidenceError::ApplicationTooLong => "application_too_long",
-            EvidenceError::HostNotAccepted => "host_not_accepted",
-            EvidenceError::Sealing(error) => error.code(),
-        }
-    }
+const CHANGED_BETWEEN: &str =
+    "someone between driver and engine changed the evidence, or it was made for another application";
 
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            EvidenceError::OtherProtocol { .. } | EvidenceError::OtherVersion { .. } => {
-                "install the same version of Coffer on the driver and on every executor"
-            }
-            EvidenceError::Unsealed => {
-                "install a released engine on every executor: this one would show the data to the host"
-            }
-            EvidenceError::UnknownKind(_) | EvidenceError::NoVerifier(_) => {
-                "start the engine with a kind of evidence that this version can verify"
-            }
-            EvidenceError::Verifiers(_) => {
-                "coffer-attest must lie beside the program that asks it: install it with the others"
-            }
-            EvidenceError::Refused { .. } => {
-                "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] in the policy"
-            }
-            EvidenceError::NotMade { .. } => {
-                "docs/attestation says what the host must have; the engine needs rights to its device"
-            }
-            EvidenceError::NotAccepted(EvidenceKind::Simulated) => {
-                "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves nothing"
-            }
-            EvidenceError::NotAccepted(_) => "list the kind under [attestation] accept in the policy",
-            EvidenceError::MalformedReport | EvidenceError::WrongBinding | EvidenceError::MalformedChallenge => {
-                "someone between driver and engine changed the evidence, or it was made for another application"
-            }
-            EvidenceError::UnknownChallenge => "start the application again; if it recurs, evidence is being replayed",
-            EvidenceError::OtherOwner => "an engine serves one owner for its life: restart it",
-            EvidenceError::ApplicationTooLong => "give the application a shorter name",
-            EvidenceError::HostNotAccepted => {
-                "without enclaves nobody vouches for a result: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required"
-            }
-            EvidenceError::Sealing(error) => return error.hint(),
-        };
-        Some(text.to_string())
-    }
+coffer_sealing::error_table! {
+    EvidenceError: &'static str;
+    Self::OtherProtocol { .. } => "other_protocol",
+        "install the same version of Coffer on the driver and on every executor";
+    Self::OtherVersion { .. } => "other_version",
+        "install the same version of Coffer on the driver and on every executor";
+    Self::Unsealed => "unsealed_engine",
+        "install a released engine on every executor: this one would show the data to the host";
+    Self::UnknownKind(_) => "unknown_evidence",
+        "start the engine with a kind of evidence that this version can verify";
+    Self::NotAccepted(EvidenceKind::Simulated) => "evidence_not_accepted",
+        "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves nothing";
+    Self::NotAccepted(_) => "evidence_not_accepted",
+        "list the kind under [attestation] accept in the policy";
+    Self::NoVerifier(_) => "evidence_not_verifiable",
+        "start the engine with a kind of evidence that this version can verify";
+    Self::Verifiers(_) => "verifiers",
+        "coffer-attest must lie beside the program that asks it: install it with the others";
+    Self::Refused { .. } => "evidence_refused",
+        "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] in the policy";
+    Self::NotMade { .. } => "evidence_not_made",
+        "docs/attestation says what the host must have; the engine needs rights to its device";
+    Self::MalformedReport => "malformed_report", CHANGED_BETWEEN;
+    Self::WrongBinding => "wrong_binding", CHANGED_BETWEEN;
+    Self::MalformedChallenge => "malformed_challenge", CHANGED_BETWEEN;
+    Self::UnknownChallenge => "unknown_challenge",
+        "start the application again; if it recurs, evidence is being replayed";
+    Self::OtherOwner => "other_owner", "an engine serves one owner for its life: restart it";
+    Self::ApplicationTooLong => "application_too_long", "give the application a shorter name";
+    Self::HostNotAccepted => "host_not_accepted",
+        "without enclaves nobody vouches for a result: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required";
+    Self::Sealing(error) => error.code(), error.hint();
 }

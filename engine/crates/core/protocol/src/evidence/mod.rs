@@ -1,7 +1,7 @@
 //! Evidence: what an engine says of itself, and who checks it.
 //!
-//! The engine's part is to put [`report_data`] into what its TEE signs; the owner's part is [`attest`], the only maker
-//! of an [`AttestedEngine`]. Evidence binds protocol, kind, engine key, owner key, challenge and application, so evidence
+//! The engine's part is to put [`report_data`] into what its TEE signs; the owner's part is `attest`, the only maker
+//! of an `AttestedEngine`. Evidence binds protocol, kind, engine key, owner key, challenge and application, so evidence
 //! made for another owner or application, another engine's key or an earlier challenge does not pass.
 //!
 //! Time and policy are judged at the trusted site only. An engine's word on its version or id decides nothing.

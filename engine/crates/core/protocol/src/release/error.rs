@@ -27,31 +27,17 @@ pub enum ReleaseError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
-impl ReleaseError {
-    /// A stable word for the cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            ReleaseError::OtherOwner => "other_owner",
-            ReleaseError::ApplicationTooLong => "application_too_long",
-            ReleaseError::BadPublicKey => "bad_public_key",
-            ReleaseError::Unauthentic => "release_unauthentic",
-            ReleaseError::Replayed(_) => "release_replayed",
-            ReleaseError::Malformed => "release_malformed",
-            ReleaseError::Sealing(error) => error.code(),
-        }
-    }
+const REPEATED_BETWEEN: &str =
+    "someone between driver and engine changed or repeated a message, or the engine was restarted; run the query again";
 
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            ReleaseError::OtherOwner => "an engine serves one owner for its life: restart it",
-            ReleaseError::ApplicationTooLong => "give the application a shorter name",
-            ReleaseError::BadPublicKey | ReleaseError::Unauthentic | ReleaseError::Replayed(_) => {
-                "someone between driver and engine changed or repeated a message, or the engine was restarted; run the query again"
-            }
-            ReleaseError::Malformed => "install the same version of Coffer on the driver and on every executor",
-            ReleaseError::Sealing(error) => return error.hint(),
-        };
-        Some(text.to_string())
-    }
+coffer_sealing::error_table! {
+    ReleaseError: &'static str;
+    Self::OtherOwner => "other_owner", "an engine serves one owner for its life: restart it";
+    Self::ApplicationTooLong => "application_too_long", "give the application a shorter name";
+    Self::BadPublicKey => "bad_public_key", REPEATED_BETWEEN;
+    Self::Unauthentic => "release_unauthentic", REPEATED_BETWEEN;
+    Self::Replayed(_) => "release_replayed", REPEATED_BETWEEN;
+    Self::Malformed => "release_malformed",
+        "install the same version of Coffer on the driver and on every executor";
+    Self::Sealing(error) => error.code(), error.hint();
 }

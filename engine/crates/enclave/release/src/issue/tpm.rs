@@ -1,17 +1,21 @@
 //! A TPM's quote, by the program `coffer-tpm-quote`: the TPM's library is no part of the enclave.
 
 use std::{
-    io::{Read, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
+    time::Duration,
 };
 
+use coffer_process::helper::{self, HelperError};
 use coffer_protocol::{EvidenceError, EvidenceKind};
 
 use crate::{Issuer, issue::not_made};
 
 /// A quote with its key and 24 PCRs has some 1,500 bytes.
 const MAX_EVIDENCE: u64 = 64 << 10;
+/// A TPM makes the key first, which takes some of them seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FAILED: &str = "coffer-tpm-quote failed; its error is in the engine's log";
 
 /// The program.
 pub(super) struct Tpm(PathBuf);
@@ -35,28 +39,19 @@ impl Issuer for Tpm {
     }
 
     fn report(&self, report_data: &[u8; 32]) -> Result<Vec<u8>, EvidenceError> {
-        let failed = |error: std::io::Error| not_made(EvidenceKind::Tpm, format!("{}: {error}", self.0.display()));
         // What it says on stderr goes where the engine's own log goes.
-        let mut child = Command::new(&self.0)
-            .arg("quote")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        let wrote = child.stdin.take().map(|mut stdin| stdin.write_all(report_data));
-        let mut evidence = Vec::new();
-        let read = child
-            .stdout
-            .take()
-            .map(|stdout| stdout.take(MAX_EVIDENCE).read_to_end(&mut evidence));
-        let status = child.wait().map_err(failed)?;
-        wrote.transpose().map_err(failed)?;
-        read.transpose().map_err(failed)?;
-        if !status.success() || evidence.is_empty() {
-            return Err(not_made(
-                EvidenceKind::Tpm,
-                "coffer-tpm-quote failed; its error is in the engine's log",
-            ));
+        let asked = helper::ask(
+            Command::new(&self.0).arg("quote"),
+            report_data.to_vec(),
+            MAX_EVIDENCE,
+            PATIENCE,
+        );
+        let evidence = asked.map_err(|error| match error {
+            HelperError::Failed(_) => not_made(EvidenceKind::Tpm, FAILED),
+            error => not_made(EvidenceKind::Tpm, format!("{}: {error}", self.0.display())),
+        })?;
+        if evidence.is_empty() {
+            return Err(not_made(EvidenceKind::Tpm, FAILED));
         }
         Ok(evidence)
     }

@@ -1,11 +1,10 @@
 //! What can go wrong with a sealed table, and whose doing it is.
 
-mod code;
-mod hint;
+mod table;
 
 use std::{io, path::PathBuf};
 
-use coffer_format::{Error as FormatError, Fault};
+use coffer_format::Error as FormatError;
 use coffer_sealing::TableId;
 
 /// One variant per cause. Texts name tables, files and columns, never values.
@@ -363,28 +362,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Who is at fault.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Error::Format(error) => error.fault(),
-            Error::PublicationUnknown { .. } => Fault::System,
-            Error::FileSize { .. }
-            | Error::FilePath
-            | Error::Stale { .. }
-            | Error::Envelope(_)
-            | Error::ManifestAltered
-            | Error::ManifestContent(_)
-            | Error::ManifestForeign { .. }
-            | Error::VersionMissing { .. }
-            | Error::VersionReplaced { .. }
-            | Error::VersionUnknown { .. }
-            | Error::FolderChanged(_)
-            | Error::PathNotRecorded { .. }
-            | Error::ChainBroken { .. } => Fault::Host,
-            _ => Fault::Caller,
-        }
-    }
-
     pub(crate) fn key_of(of: String, error: coffer_custody::MasterError) -> Self {
         Self::Key { of, error }
     }

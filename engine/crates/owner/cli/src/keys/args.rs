@@ -65,6 +65,7 @@ pub(crate) enum KeysCommand {
         json: bool,
     },
     /// Make a master: in the keyring, or where [masters] of the policy says
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the help text names a table of TOML")]
     #[command(after_help = CODES)]
     Create(Named),
     /// Give a master a new version, which wraps from now on; `rewrap` then moves the keys that it wrapped before

@@ -6,14 +6,47 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-    sync::Arc,
+    process::{Child, Command, Output, Stdio},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
 use serde_json::{Value, json};
+
+/// What no command needs, on however slow a machine.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// What ends, or is killed and so fails its test.
+pub(crate) trait Ends {
+    /// What it wrote where that was piped, and how it ended.
+    fn ends(self) -> Output;
+}
+
+impl Ends for Child {
+    fn ends(self) -> Output {
+        let id = self.id();
+        let (done, waiting) = mpsc::channel::<()>();
+        let watchdog = thread::spawn(move || {
+            if waiting.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap();
+            }
+        });
+        let output = self.wait_with_output().unwrap();
+        drop(done);
+        watchdog.join().unwrap();
+        output
+    }
+}
+
+impl Ends for &mut Command {
+    fn ends(self) -> Output {
+        self.spawn().unwrap().ends()
+    }
+}
 
 pub(crate) struct Owner {
     pub(crate) folder: tempfile::TempDir,
@@ -42,12 +75,14 @@ impl Owner {
             .env("COFFER_HOME", self.path(home))
             .env("COFFER_PASSPHRASE", "correct horse")
             .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command("home").args(arguments).output().unwrap()
+        self.command("home").args(arguments).ends()
     }
 
     /// What a command that must succeed prints.
@@ -67,20 +102,13 @@ impl Owner {
 
     /// What `coffer kms` answers to these requests, line by line.
     pub(crate) fn kms(&self, requests: &[Value]) -> Vec<Value> {
-        let mut child = self
-            .command("home")
-            .arg("kms")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = self.command("home").arg("kms").stdin(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         for request in requests {
             writeln!(input, "{request}").unwrap();
         }
         drop(input);
-        let answers = done(child.wait_with_output().unwrap(), &["kms"]);
+        let answers = done(child.ends(), &["kms"]);
         answers
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())

@@ -1,7 +1,5 @@
 //! Why the client engine says no, as the driver is told: a stable code, a sentence, and what to do.
 
-mod hint;
-
 use coffer_custody::{KeyringError, LocationError, PolicyError};
 use coffer_plan::{Unsupported, codec::CodecError};
 use coffer_protocol::{EvidenceError, ReleaseError, wire::Problem};
@@ -23,6 +21,8 @@ macro_rules! by_check {
         }
     };
 }
+
+mod table;
 
 /// Every refusal. Codes are those of `docs/reference/errors.md`.
 #[derive(Debug, Error)]
@@ -378,74 +378,6 @@ impl From<coffer_format::Error> for ClientError {
 }
 
 impl ClientError {
-    /// The stable code.
-    pub fn code(&self) -> &str {
-        match self {
-            Self::UnknownMessage(_) | Self::Malformed(_) | Self::NotGreeted => "protocol",
-            Self::Version(_) => "version",
-            Self::OtherApplication => "other_application",
-            Self::ClusterDeployMode => "cluster_deploy_mode",
-            Self::Keyring(_) => "keyring",
-            Self::Policy(_) | Self::PolicyOfOwner(_) => "policy",
-            Self::OtherTable { .. } => "other_table",
-            Self::Table(error) => error.code(),
-            Self::Location(error) => error.code(),
-            Self::Unlisted(_) | Self::PlainAtHome => "unverified_input",
-            Self::PlainElsewhere(_) => "plain_elsewhere",
-            Self::ChallengeExpired => "challenge_expired",
-            Self::Evidence(error) => error.code(),
-            Self::Release(error) => error.code(),
-            Self::EngineUnknown(_) => "engine_unknown",
-            Self::HandleUnknown(_) => "handle_unknown",
-            Self::SessionUnknown => "session",
-            Self::Revoked(_) => "session_revoked",
-            Self::TooManyLiterals { .. } => "too_many_literals",
-            Self::DeniedFolder { .. } => "denied_folder",
-            Self::SecretInSettings { .. } => "COFFER_SECRET_IN_CONF",
-            Self::Unsupported(_) => "unsupported",
-            Self::Stage { .. } => "stage",
-            Self::StageTaken(_) => "stage_taken",
-            Self::BroadcastTaken(_) => "broadcast_taken",
-            Self::StageUnknown(_) => "stage_unknown",
-            Self::Coverage { .. } => "coverage",
-            Self::Column { .. } | Self::HomeColumn(_) => "column",
-            Self::AttemptsMissing { .. } => "attempts_missing",
-            Self::ObjectUnknown { .. } => "object_unknown",
-            Self::ObjectTaken(_) => "object_taken",
-            Self::CommitCount { .. } => "commit_count",
-            Self::CommitOpening { source, .. } => by_check!("commit_opening", source),
-            Self::CommitPlace { .. } => "commit_place",
-            Self::CommitRepeated { .. } => "commit_repeated",
-            Self::Mixed { .. } => "mixed",
-            Self::ResultPartition { .. } => "result_partition",
-            Self::Stream { source, .. } => by_check!("stream", source),
-            Self::StreamCount { .. } => "stream_count",
-            Self::Payload { .. } => "payload",
-            Self::Finish(_) => "finish",
-            Self::Spark { class, .. } => class,
-            Self::ForHosts(_) => "for_hosts",
-            Self::KeptUnknown(_) => "kept_unknown",
-            Self::TooMuchHome(_) | Self::TooMuchRead { .. } | Self::HomeMemory(_) => "too_much_home",
-            Self::Opening(error) => by_check!("opening", error),
-            Self::Sealing(_) => "sealing",
-            Self::WriteUnknown(_) => "write_unknown",
-            Self::ColumnType(_) => "column_type",
-            Self::Denied { .. } => "denied_column",
-            Self::DeniedWrite { .. } => "denied_write",
-            Self::NoUsers => "no_users",
-            Self::NoCredentials => "no_credentials",
-            Self::UnknownAccount(_) => "unknown_account",
-            Self::TooManyApplications(_) => "too_many_applications",
-            Self::TooManyConnections(_) => "too_many_connections",
-            Self::Audit(_) => "audit",
-            Self::Literal { .. } => "literal",
-            Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
-            Self::WrittenFile(_) => "written_file",
-            Self::AnswerTooLong => "answer_too_long",
-            Self::Panicked => "internal",
-        }
-    }
-
     /// Whether somebody was refused what the owner, the policy or the table's state does not allow: the audit log has those.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
@@ -501,7 +433,7 @@ impl ClientError {
         Problem {
             code: self.code().to_owned(),
             message: self.to_string(),
-            hint: self.hint(),
+            hint: self.hint().unwrap_or_default(),
         }
     }
 }

@@ -129,6 +129,68 @@ pub enum KeyringError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
+coffer_sealing::error_table! {
+    KeyringError: &'static str;
+    Self::Exists(_) => "keyring_exists",
+        "use it, or choose another home with --home or COFFER_HOME";
+    Self::NotFound(_) => "keyring_not_found",
+        "make one with coffer init, or name its folder with --home or COFFER_HOME";
+    Self::Io { .. } => "keyring_io", "check the file's permissions and the free space";
+    Self::NotAKeyring(_) => "not_a_keyring",
+        "name the folder that coffer init made, with --home or COFFER_HOME";
+    Self::UnknownVersion { .. } => "keyring_version", "use a newer version of Coffer";
+    Self::ParamsTooWeak(_) => "argon_too_weak",
+        Some(format!(
+                "at least {} KiB, {} passes and {} lanes are needed; if no one made the file so, someone altered it",
+                FLOOR.memory, FLOOR.passes, FLOOR.lanes
+            ));
+    Self::ParamsTooDear(_) => "argon_too_dear",
+        Some(format!(
+                "at most {} KiB, {} passes and {} lanes are accepted; if no one made the file so, someone altered it",
+                CEILING.memory, CEILING.passes, CEILING.lanes
+            ));
+    Self::Argon => "argon_failed", "it needs 64 MiB of memory, or what the keyring was made with";
+    Self::WrongPassphrase => "wrong_passphrase",
+        "check the passphrase, and that this is the keyring it belongs to";
+    Self::Damaged(_) => "keyring_damaged", "restore the file from a backup";
+    Self::ChangedMeanwhile(_) => "keyring_changed", "open it again with the new passphrase";
+    Self::BadName(_) => "bad_master_name",
+        "use letters, digits, '-', '_' and '.', at most 64 of them";
+    Self::MasterExists(_) => "master_exists", "choose another name";
+    Self::NoMaster { known, .. } => "no_master",
+        Some(format!(
+                "the keyring has {}; the policy names a table's master",
+                known.join(", ")
+            ));
+    Self::Disabled(name) => "master_disabled",
+        Some(format!("coffer keys enable {name} lets it wrap and unwrap again"));
+    Self::Destroyed(_) => "master_destroyed",
+        "what it wrapped stays closed, unless an export or the shares of the keyring hold it";
+    Self::NoVersion { known, .. } => "no_master_version",
+        {
+            let known: Vec<String> = known.iter().map(u32::to_string).collect();
+            Some(format!(
+                    "the keyring has version {}; was the key wrapped by a keyring that was changed since it was copied?",
+                    known.join(", ")
+                ))
+        };
+    Self::NewestVersion { .. } => "newest_master_version",
+        "rotate the master first, or destroy all of it";
+    Self::NotAnExport(_) => "not_an_export", "name a file that coffer keys export made";
+    Self::OtherVersion { .. } => "other_master_version",
+        "the two have only their name in common: import it under another with --as";
+    Self::RecoveryKey => "recovery_key",
+        "at least one share was altered: leave out another one each time, until they fit";
+    Self::SnapshotAltered => "snapshot_altered",
+        "at least one share was altered: leave out another one each time, until they fit";
+    Self::NotWhole(_) => "not_a_whole_keyring",
+        "import it into a keyring; a whole one is exported without naming a master";
+    Self::MalformedWrappedKey => "wrapped_key_malformed", "restore the register from a backup";
+    Self::OtherMaster { .. } => "other_master", "use the keyring that the table was encrypted with";
+    Self::AlteredWrappedKey(_) => "wrapped_key_altered", "restore the register from a backup";
+    Self::Sealing(error) => error.code(), error.hint();
+}
+
 impl KeyringError {
     pub(super) fn io(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
@@ -138,101 +200,5 @@ impl KeyringError {
                 source,
             },
         }
-    }
-
-    /// A stable word for the cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            KeyringError::Exists(_) => "keyring_exists",
-            KeyringError::NotFound(_) => "keyring_not_found",
-            KeyringError::Io { .. } => "keyring_io",
-            KeyringError::NotAKeyring(_) => "not_a_keyring",
-            KeyringError::UnknownVersion { .. } => "keyring_version",
-            KeyringError::ParamsTooWeak(_) => "argon_too_weak",
-            KeyringError::ParamsTooDear(_) => "argon_too_dear",
-            KeyringError::Argon => "argon_failed",
-            KeyringError::WrongPassphrase => "wrong_passphrase",
-            KeyringError::Damaged(_) => "keyring_damaged",
-            KeyringError::ChangedMeanwhile(_) => "keyring_changed",
-            KeyringError::BadName(_) => "bad_master_name",
-            KeyringError::MasterExists(_) => "master_exists",
-            KeyringError::NoMaster { .. } => "no_master",
-            KeyringError::Disabled(_) => "master_disabled",
-            KeyringError::Destroyed(_) => "master_destroyed",
-            KeyringError::NoVersion { .. } => "no_master_version",
-            KeyringError::NewestVersion { .. } => "newest_master_version",
-            KeyringError::NotAnExport(_) => "not_an_export",
-            KeyringError::OtherVersion { .. } => "other_master_version",
-            KeyringError::RecoveryKey => "recovery_key",
-            KeyringError::SnapshotAltered => "snapshot_altered",
-            KeyringError::NotWhole(_) => "not_a_whole_keyring",
-            KeyringError::MalformedWrappedKey => "wrapped_key_malformed",
-            KeyringError::OtherMaster { .. } => "other_master",
-            KeyringError::AlteredWrappedKey(_) => "wrapped_key_altered",
-            KeyringError::Sealing(error) => error.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            KeyringError::Exists(_) => "use it, or choose another home with --home or COFFER_HOME",
-            KeyringError::NotFound(_) => "make one with coffer init, or name its folder with --home or COFFER_HOME",
-            KeyringError::Io { .. } => "check the file's permissions and the free space",
-            KeyringError::NotAKeyring(_) => "name the folder that coffer init made, with --home or COFFER_HOME",
-            KeyringError::UnknownVersion { .. } => "use a newer version of Coffer",
-            KeyringError::ParamsTooWeak(_) => {
-                return Some(format!(
-                    "at least {} KiB, {} passes and {} lanes are needed; if no one made the file so, someone altered it",
-                    FLOOR.memory, FLOOR.passes, FLOOR.lanes
-                ));
-            }
-            KeyringError::ParamsTooDear(_) => {
-                return Some(format!(
-                    "at most {} KiB, {} passes and {} lanes are accepted; if no one made the file so, someone altered it",
-                    CEILING.memory, CEILING.passes, CEILING.lanes
-                ));
-            }
-            KeyringError::Argon => "it needs 64 MiB of memory, or what the keyring was made with",
-            KeyringError::WrongPassphrase => "check the passphrase, and that this is the keyring it belongs to",
-            KeyringError::Damaged(_) => "restore the file from a backup",
-            KeyringError::ChangedMeanwhile(_) => "open it again with the new passphrase",
-            KeyringError::BadName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them",
-            KeyringError::MasterExists(_) => "choose another name",
-            KeyringError::NoMaster { known, .. } => {
-                return Some(format!(
-                    "the keyring has {}; the policy names a table's master",
-                    known.join(", ")
-                ));
-            }
-            KeyringError::Disabled(name) => {
-                return Some(format!("coffer keys enable {name} lets it wrap and unwrap again"));
-            }
-            KeyringError::Destroyed(_) => {
-                "what it wrapped stays closed, unless an export or the shares of the keyring hold it"
-            }
-            KeyringError::NoVersion { known, .. } => {
-                let known: Vec<String> = known.iter().map(u32::to_string).collect();
-                return Some(format!(
-                    "the keyring has version {}; was the key wrapped by a keyring that was changed since it was copied?",
-                    known.join(", ")
-                ));
-            }
-            KeyringError::NewestVersion { .. } => "rotate the master first, or destroy all of it",
-            KeyringError::NotAnExport(_) => "name a file that coffer keys export made",
-            KeyringError::OtherVersion { .. } => {
-                "the two have only their name in common: import it under another with --as"
-            }
-            KeyringError::RecoveryKey | KeyringError::SnapshotAltered => {
-                "at least one share was altered: leave out another one each time, until they fit"
-            }
-            KeyringError::NotWhole(_) => "import it into a keyring; a whole one is exported without naming a master",
-            KeyringError::MalformedWrappedKey | KeyringError::AlteredWrappedKey(_) => {
-                "restore the register from a backup"
-            }
-            KeyringError::OtherMaster { .. } => "use the keyring that the table was encrypted with",
-            KeyringError::Sealing(error) => return error.hint(),
-        };
-        Some(text.to_string())
     }
 }

@@ -107,59 +107,36 @@ pub enum MasterError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
+coffer_sealing::error_table! {
+    MasterError: &'static str;
+    Self::Keyring(error) => error.code(), error.hint();
+    Self::NotConfigured { .. } => "master_unknown",
+        "put the master's line back into [masters] of the policy";
+    Self::Unreachable { .. } => "kms_unreachable",
+        "is the server up, and its address in [masters] of the policy right? nothing was changed: run it again when it answers";
+    Self::Denied { .. } => "kms_denied",
+        "let the server's access rules give this user the key, or name another user or other credentials in [masters]";
+    Self::NoSuchKey { .. } => "kms_no_key",
+        "make it with coffer keys create, or name another in [masters]; if it was deleted, restore it from the server's backup";
+    Self::VersionGone { .. } => "kms_version_gone",
+        "restore that version from the server's backup: without it what it wrapped does not open";
+    Self::Disabled { .. } => "kms_key_disabled",
+        "enable it at the server, or cancel its deletion while that can be done";
+    Self::Exists { .. } => "kms_key_exists",
+        "use it as it is; coffer keys rotate gives it a new version";
+    Self::Garbage { .. } => "kms_garbage",
+        "does the address in [masters] lead to that kind of server, and not to a proxy or a login page?";
+    Self::Weak { .. } => "kms_weak_key",
+        "make a key of 256 bits, with coffer keys create or at the server";
+    Self::Settings { .. } => "kms_settings",
+        "docs/reference/masters.md says what each kind of master needs";
+    Self::Unsupported { .. } => "kms_unsupported", "do it with the server's own tools";
+    Self::Malformed(_) => "wrapped_key_malformed", "restore the register from a backup";
+    Self::Altered(_) => "wrapped_key_altered", "restore the register from a backup";
+    Self::Sealing(error) => error.code(), error.hint();
+}
+
 impl MasterError {
-    /// A stable word for the cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Keyring(error) => error.code(),
-            Self::NotConfigured { .. } => "master_unknown",
-            Self::Unreachable { .. } => "kms_unreachable",
-            Self::Denied { .. } => "kms_denied",
-            Self::NoSuchKey { .. } => "kms_no_key",
-            Self::VersionGone { .. } => "kms_version_gone",
-            Self::Disabled { .. } => "kms_key_disabled",
-            Self::Exists { .. } => "kms_key_exists",
-            Self::Garbage { .. } => "kms_garbage",
-            Self::Weak { .. } => "kms_weak_key",
-            Self::Settings { .. } => "kms_settings",
-            Self::Unsupported { .. } => "kms_unsupported",
-            Self::Malformed(_) => "wrapped_key_malformed",
-            Self::Altered(_) => "wrapped_key_altered",
-            Self::Sealing(error) => error.code(),
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::Keyring(error) => return error.hint(),
-            Self::NotConfigured { .. } => "put the master's line back into [masters] of the policy",
-            Self::Unreachable { .. } => {
-                "is the server up, and its address in [masters] of the policy right? nothing was changed: run it again when it answers"
-            }
-            Self::Denied { .. } => {
-                "let the server's access rules give this user the key, or name another user or other credentials in [masters]"
-            }
-            Self::NoSuchKey { .. } => {
-                "make it with coffer keys create, or name another in [masters]; if it was deleted, restore it from the server's backup"
-            }
-            Self::VersionGone { .. } => {
-                "restore that version from the server's backup: without it what it wrapped does not open"
-            }
-            Self::Disabled { .. } => "enable it at the server, or cancel its deletion while that can be done",
-            Self::Exists { .. } => "use it as it is; coffer keys rotate gives it a new version",
-            Self::Garbage { .. } => {
-                "does the address in [masters] lead to that kind of server, and not to a proxy or a login page?"
-            }
-            Self::Weak { .. } => "make a key of 256 bits, with coffer keys create or at the server",
-            Self::Settings { .. } => "docs/reference/masters.md says what each kind of master needs",
-            Self::Unsupported { .. } => "do it with the server's own tools",
-            Self::Malformed(_) | Self::Altered(_) => "restore the register from a backup",
-            Self::Sealing(error) => return error.hint(),
-        };
-        Some(text.to_owned())
-    }
-
     /// Whether the same call may succeed a little later.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unreachable { .. })

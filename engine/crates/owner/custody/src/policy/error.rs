@@ -294,6 +294,91 @@ pub enum PolicyError {
     },
 }
 
+const LOOK: &str =
+    "look at the whole policy: somebody may have put other files there. If it is right, run coffer policy sign";
+
+coffer_sealing::error_table! {
+    PolicyError: &'static str;
+    Self::NotFound(_) => "policy_not_found",
+        "make one with coffer init, or name its folder with --home or COFFER_HOME";
+    Self::Io { .. } => "policy_io", "check the file's permissions and the free space";
+    Self::Syntax { .. } => "policy_syntax", "docs/reference/policy.md lists every key";
+    Self::NotSigned { .. } => "policy_not_signed",
+        "if that is what you want, run coffer policy sign";
+    Self::Changed { .. } => "policy_changed", "if that is what you want, run coffer policy sign";
+    Self::ChangedMeanwhile(_) => "policy_changed_meanwhile",
+        "look at it again, with coffer policy sign";
+    Self::SignatureGone(_) => "policy_signature", LOOK;
+    Self::Signature(_) => "policy_signature", LOOK;
+    Self::NotNewest { .. } => "policy_not_newest", LOOK;
+    Self::NoMac => "policy_not_signable", "try again";
+    Self::UnknownProtection { name, .. } => "unknown_protection", unknown_protection(name);
+    Self::NotForPartitions { .. } => "protection_of_partition",
+        "use \"tee\", or \"plain\", which puts its values into the files' paths";
+    Self::ProtectionTwice { .. } => "protection_twice", "name each once";
+    Self::PlainWithOthers { .. } => "plain_with_others",
+        "everybody can read it: leave the others out, or \"plain\"";
+    Self::UnusedSetting { setting, .. } => "unused_setting",
+        {
+            let users: Vec<&str> = setting.users().map(Protection::name).collect();
+            format!("`{setting}` is for {}: add one of them, or remove it", users.join(", "))
+        };
+    Self::DomainType(_) => "domain_type",
+        "types with domains are tinyint, smallint, int, bigint, decimal, date, timestamp and timestamp_ntz";
+    Self::NoProtection { .. } => "no_protection",
+        "use \"tee\": encrypted, opened in attested enclaves only";
+    Self::BadId { .. } => "bad_table_id",
+        "coffer encrypt writes the id; it is 32 hex digits, or absent";
+    Self::BadLinkId { .. } => "bad_link_id",
+        "coffer encrypt writes the id; it is 32 hex digits, or absent";
+    Self::LinkConflict { .. } => "link_conflict",
+        "change or remove the link's entry in the policy, or use another name";
+    Self::BadName(_) => "bad_table_name",
+        "use letters, digits, '_', '-' and '.', at most 128 of them";
+    Self::BadMasterName(_) => "bad_master_name",
+        "use letters, digits, '-', '_' and '.', at most 64 of them";
+    Self::Master { source, .. } => "master_uri", source.hint();
+    Self::Twice { what, .. } => "table_twice",
+        format!("each table has a {what} of its own; remove one of the two");
+    Self::Location { source, .. } => source.code(), source.hint();
+    Self::ZonePath { .. } => "zone_path", "give the zone a folder of its own, without `..`";
+    Self::ZoneTwice { .. } => "zone_twice", "one folder has one master; remove one of the two";
+    Self::ZoneMaster { .. } => "zone_master",
+        "remove `master` from the table's entry, or choose another folder: the zone decides";
+    Self::PlainInZone { .. } => "plain_in_zone",
+        "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones";
+    Self::PlaceUnknown { .. } => "place_unknown",
+        "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle";
+    Self::ZonesDiffer { .. } => "zones_differ",
+        "write the path without links, or make the table elsewhere";
+    Self::UnknownEvidence(_) => "unknown_evidence",
+        {
+            let all: Vec<&str> = coffer_protocol::EvidenceKind::ALL
+                .into_iter()
+                .map(coffer_protocol::EvidenceKind::name)
+                .collect();
+            format!("kinds are {}", all.join(", "))
+        };
+    Self::NoPcr(_) => "no_pcr", "name PCRs by their numbers, \"0\" to \"23\"";
+    Self::SimulatedWithOthers => "simulated_with_others",
+        "simulated evidence proves nothing: accept it alone, for trials, or not at all";
+    Self::UnknownTable { name, known } => "unknown_table",
+        nearest(name, known)
+            .unwrap_or_else(|| "name the table's path, or add it to the policy under [tables]".into());
+    Self::UnknownColumn { column, known, .. } => "unknown_column",
+        nearest(column, known).unwrap_or_else(|| format!("the data has {}", known.join(", ")));
+    Self::UnknownRole { role, known, .. } => "unknown_role",
+        nearest(role, known)
+            .unwrap_or_else(|| "add the role to the policy under [roles], or take it from the user".into());
+    Self::AccountTwice { .. } => "account_twice",
+        "an account is one user: give that one the roles of both";
+    Self::WriteRoot { .. } => "write_root", "name a folder, without `..`";
+    Self::UnknownUser { name, known } => "unknown_user",
+        nearest(name, known).unwrap_or_else(|| "add the user to the policy under [users]".into());
+    Self::Conflict { .. } => "policy_conflict",
+        "change or remove the table's entry in the policy, or use another name";
+}
+
 impl PolicyError {
     pub(super) fn read(path: &Path, source: std::io::Error) -> Self {
         match source.kind() {
@@ -303,137 +388,6 @@ impl PolicyError {
                 source,
             },
         }
-    }
-
-    /// A stable word for the cause.
-    pub fn code(&self) -> &'static str {
-        match self {
-            PolicyError::NotFound(_) => "policy_not_found",
-            PolicyError::Io { .. } => "policy_io",
-            PolicyError::Syntax { .. } => "policy_syntax",
-            PolicyError::UnknownProtection { .. } => "unknown_protection",
-            PolicyError::NotForPartitions { .. } => "protection_of_partition",
-            PolicyError::ProtectionTwice { .. } => "protection_twice",
-            PolicyError::PlainWithOthers { .. } => "plain_with_others",
-            PolicyError::UnusedSetting { .. } => "unused_setting",
-            PolicyError::NotSigned { .. } => "policy_not_signed",
-            PolicyError::Changed { .. } => "policy_changed",
-            PolicyError::ChangedMeanwhile(_) => "policy_changed_meanwhile",
-            PolicyError::SignatureGone(_) | PolicyError::Signature(_) => "policy_signature",
-            PolicyError::NotNewest { .. } => "policy_not_newest",
-            PolicyError::NoMac => "policy_not_signable",
-            PolicyError::DomainType(_) => "domain_type",
-            PolicyError::BadLinkId { .. } => "bad_link_id",
-            PolicyError::LinkConflict { .. } => "link_conflict",
-            PolicyError::NoProtection { .. } => "no_protection",
-            PolicyError::BadId { .. } => "bad_table_id",
-            PolicyError::BadName(_) => "bad_table_name",
-            PolicyError::BadMasterName(_) => "bad_master_name",
-            PolicyError::Master { .. } => "master_uri",
-            PolicyError::Twice { .. } => "table_twice",
-            PolicyError::Location { source, .. } => source.code(),
-            PolicyError::ZonePath { .. } => "zone_path",
-            PolicyError::ZoneTwice { .. } => "zone_twice",
-            PolicyError::ZoneMaster { .. } => "zone_master",
-            PolicyError::PlainInZone { .. } => "plain_in_zone",
-            PolicyError::PlaceUnknown { .. } => "place_unknown",
-            PolicyError::ZonesDiffer { .. } => "zones_differ",
-            PolicyError::UnknownEvidence(_) => "unknown_evidence",
-            PolicyError::NoPcr(_) => "no_pcr",
-            PolicyError::SimulatedWithOthers => "simulated_with_others",
-            PolicyError::UnknownTable { .. } => "unknown_table",
-            PolicyError::UnknownColumn { .. } => "unknown_column",
-            PolicyError::UnknownRole { .. } => "unknown_role",
-            PolicyError::AccountTwice { .. } => "account_twice",
-            PolicyError::UnknownUser { .. } => "unknown_user",
-            PolicyError::WriteRoot { .. } => "write_root",
-            PolicyError::Conflict { .. } => "policy_conflict",
-        }
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            PolicyError::NotFound(_) => {
-                "make one with coffer init, or name its folder with --home or COFFER_HOME".into()
-            }
-            PolicyError::Io { .. } => "check the file's permissions and the free space".into(),
-            PolicyError::NotSigned { .. } | PolicyError::Changed { .. } => {
-                "if that is what you want, run coffer policy sign".into()
-            }
-            PolicyError::ChangedMeanwhile(_) => "look at it again, with coffer policy sign".into(),
-            PolicyError::SignatureGone(_) | PolicyError::Signature(_) | PolicyError::NotNewest { .. } => {
-                "look at the whole policy: somebody may have put other files there. If it is right, run coffer policy sign".into()
-            }
-            PolicyError::NoMac => "try again".into(),
-            PolicyError::Syntax { .. } => "docs/reference/policy.md lists every key".into(),
-            PolicyError::UnknownProtection { name, .. } => unknown_protection(name),
-            PolicyError::NoProtection { .. } => "use \"tee\": encrypted, opened in attested enclaves only".into(),
-            PolicyError::NotForPartitions { .. } => {
-                "use \"tee\", or \"plain\", which puts its values into the files' paths".into()
-            }
-            PolicyError::ProtectionTwice { .. } => "name each once".into(),
-            PolicyError::PlainWithOthers { .. } => "everybody can read it: leave the others out, or \"plain\"".into(),
-            PolicyError::UnusedSetting { setting, .. } => {
-                let users: Vec<&str> = setting.users().map(Protection::name).collect();
-                format!("`{setting}` is for {}: add one of them, or remove it", users.join(", "))
-            }
-            PolicyError::DomainType(_) => {
-                "types with domains are tinyint, smallint, int, bigint, decimal, date, timestamp and timestamp_ntz"
-                    .into()
-            }
-            PolicyError::BadLinkId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
-            PolicyError::LinkConflict { .. } => {
-                "change or remove the link's entry in the policy, or use another name".into()
-            }
-            PolicyError::BadId { .. } => "coffer encrypt writes the id; it is 32 hex digits, or absent".into(),
-            PolicyError::BadName(_) => "use letters, digits, '_', '-' and '.', at most 128 of them".into(),
-            PolicyError::BadMasterName(_) => "use letters, digits, '-', '_' and '.', at most 64 of them".into(),
-            PolicyError::Master { source, .. } => source.hint(),
-            PolicyError::Twice { what, .. } => format!("each table has a {what} of its own; remove one of the two"),
-            PolicyError::Location { source, .. } => source.hint().into(),
-            PolicyError::ZonePath { .. } => "give the zone a folder of its own, without `..`".into(),
-            PolicyError::WriteRoot { .. } => "name a folder, without `..`".into(),
-            PolicyError::ZoneTwice { .. } => "one folder has one master; remove one of the two".into(),
-            PolicyError::ZoneMaster { .. } => {
-                "remove `master` from the table's entry, or choose another folder: the zone decides".into()
-            }
-            PolicyError::PlainInZone { .. } => {
-                "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones"
-                    .into()
-            }
-            PolicyError::PlaceUnknown { .. } => {
-                "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle"
-                    .into()
-            }
-            PolicyError::ZonesDiffer { .. } => "write the path without links, or make the table elsewhere".into(),
-            PolicyError::UnknownEvidence(_) => {
-                let all: Vec<&str> = coffer_protocol::EvidenceKind::ALL
-                    .into_iter()
-                    .map(coffer_protocol::EvidenceKind::name)
-                    .collect();
-                format!("kinds are {}", all.join(", "))
-            }
-            PolicyError::NoPcr(_) => "name PCRs by their numbers, \"0\" to \"23\"".into(),
-            PolicyError::SimulatedWithOthers => {
-                "simulated evidence proves nothing: accept it alone, for trials, or not at all".into()
-            }
-            PolicyError::UnknownTable { name, known } => nearest(name, known)
-                .unwrap_or_else(|| "name the table's path, or add it to the policy under [tables]".into()),
-            PolicyError::UnknownColumn { column, known, .. } => {
-                nearest(column, known).unwrap_or_else(|| format!("the data has {}", known.join(", ")))
-            }
-            PolicyError::UnknownRole { role, known, .. } => nearest(role, known)
-                .unwrap_or_else(|| "add the role to the policy under [roles], or take it from the user".into()),
-            PolicyError::AccountTwice { .. } => "an account is one user: give that one the roles of both".into(),
-            PolicyError::UnknownUser { name, known } => {
-                nearest(name, known).unwrap_or_else(|| "add the user to the policy under [users]".into())
-            }
-            PolicyError::Conflict { .. } => {
-                "change or remove the table's entry in the policy, or use another name".into()
-            }
-        };
-        Some(text)
     }
 }
 

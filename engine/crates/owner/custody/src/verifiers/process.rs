@@ -1,13 +1,12 @@
 //! Runs `coffer-attest` for one report.
 
 use std::{
-    io::{Read, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    sync::mpsc,
+    process::{Command, Stdio},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use coffer_process::helper;
 use coffer_protocol::{EvidenceError, EvidenceKind};
 
 use crate::{
@@ -51,27 +50,11 @@ impl Verifiers {
     /// Asks, and takes what comes back. The verdict is for the caller to draw.
     pub fn ask(&self, question: &Question) -> Result<Answer, EvidenceError> {
         let failed = |what: &str| EvidenceError::Verifiers(format!("{}: {what}", self.program.display()));
-        let said = |error: std::io::Error| failed(&error.to_string());
         let asked = serde_json::to_vec(question).map_err(|error| failed(&error.to_string()))?;
         // It gets nothing of this process's surroundings: no passphrase that stands in the environment.
-        let mut child = Command::new(&self.program)
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(said)?;
-        let answered = converse(&mut child, asked);
-        let in_time = answered.recv_timeout(PATIENCE);
-        if in_time.is_err() {
-            // It may have ended by itself, and then there is nothing to end.
-            let _ = child.kill();
-        }
-        let status = child.wait().map_err(said)?;
-        let answer = in_time.map_err(|_| failed("it does not answer"))?.map_err(said)?;
-        if !status.success() {
-            return Err(failed("it failed"));
-        }
+        let mut program = Command::new(&self.program);
+        let answer = helper::ask(program.env_clear().stderr(Stdio::null()), asked, MAX_ANSWER, PATIENCE)
+            .map_err(|error| failed(&error.to_string()))?;
         let answer: Answer = serde_json::from_slice(&answer).map_err(|_| failed("its answer is malformed"))?;
         if answer.kind != question.kind {
             return Err(failed("its answer is to another question"));
@@ -106,24 +89,6 @@ impl Verifier for Verifiers {
         };
         Ok(self.ask(&question)?.checks)
     }
-}
-
-/// Writes and reads at once, in a thread: neither pipe can fill while nobody empties it.
-fn converse(child: &mut Child, asked: Vec<u8>) -> mpsc::Receiver<std::io::Result<Vec<u8>>> {
-    let (sender, receiver) = mpsc::channel();
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    std::thread::spawn(move || {
-        let talk = || -> std::io::Result<Vec<u8>> {
-            let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-            stdin.ok_or_else(broken)?.write_all(&asked)?;
-            let mut answer = Vec::new();
-            stdout.ok_or_else(broken)?.take(MAX_ANSWER).read_to_end(&mut answer)?;
-            Ok(answer)
-        };
-        // Nobody waits any more when the receiver is gone.
-        let _ = sender.send(talk());
-    });
-    receiver
 }
 
 #[cfg(test)]

@@ -1,55 +1,31 @@
 //! The same numbers in any order, in any grouping, sent or not: the same bytes and the same double.
 
+use fastrand::Rng;
+
 use super::*;
 
-/// A small generator (xorshift): the cases are the same each time.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            let other = usize::try_from(self.below(last as u64 + 1)).unwrap();
-            items.swap(last, other);
-        }
-    }
-}
-
 /// A way to draw numbers.
-type Kind = fn(&mut Draw) -> f64;
+type Kind = fn(&mut Rng) -> f64;
 
 const KINDS: [(&str, Kind); 6] = [
     ("any bits that are finite", |draw| {
         loop {
-            let value = f64::from_bits(draw.next());
+            let value = f64::from_bits(draw.u64(..));
             if value.is_finite() {
                 break value;
             }
         }
     }),
-    ("prices", |draw| draw.below(10_000_000) as f64 / 100.0),
-    ("from 0 to 1", |draw| draw.next() as f64 / u64::MAX as f64),
+    ("prices", |draw| draw.u64(..10_000_000) as f64 / 100.0),
+    ("from 0 to 1", |draw| draw.u64(..) as f64 / u64::MAX as f64),
     ("large ones that cancel", |draw| {
-        let size = [1e300, 1.0, 1e-300, 3e16, f64::MAX][draw.below(5) as usize];
-        if draw.below(2) == 0 { size } else { -size }
+        let size = [1e300, 1.0, 1e-300, 3e16, f64::MAX][draw.u64(..5) as usize];
+        if draw.bool() { size } else { -size }
     }),
     ("the smallest there are", |draw| {
-        f64::from_bits(draw.below(1 << 54) | (draw.below(2) << 63))
+        f64::from_bits(draw.u64(..1 << 54) | (draw.u64(..2) << 63))
     }),
-    (
-        "zeros of both signs",
-        |draw| if draw.below(2) == 0 { 0.0 } else { -0.0 },
-    ),
+    ("zeros of both signs", |draw| if draw.bool() { 0.0 } else { -0.0 }),
 ];
 
 fn sum_of(values: &[f64]) -> ExactSum {
@@ -67,11 +43,11 @@ fn bytes(sum: &ExactSum) -> Vec<u8> {
 
 /// The numbers cut into groups at random, each summed and half of them sent, and those merged in
 /// any order, some of them twice over.
-fn in_pieces(draw: &mut Draw, values: &[f64], add: fn(&mut ExactSum, f64, &mut isize)) -> ExactSum {
+fn in_pieces(draw: &mut Rng, values: &[f64], add: fn(&mut ExactSum, f64, &mut isize)) -> ExactSum {
     let (mut parts, mut grown) = (vec![], 0);
     let mut left = values;
     while !left.is_empty() {
-        let length = usize::try_from(draw.below(left.len() as u64) + 1).unwrap();
+        let length = usize::try_from(draw.u64(..left.len() as u64) + 1).unwrap();
         let (now, later) = left.split_at(length);
         let mut part = ExactSum::default();
         now.iter().for_each(|value| add(&mut part, *value, &mut grown));
@@ -81,12 +57,12 @@ fn in_pieces(draw: &mut Draw, values: &[f64], add: fn(&mut ExactSum, f64, &mut i
     draw.shuffle(&mut parts);
     let mut whole = ExactSum::default();
     for part in parts {
-        if draw.below(2) == 0 {
+        if draw.bool() {
             whole.merge(&part, &mut grown);
         } else {
             whole.merge_encoded(&bytes(&part), &mut grown).unwrap();
         }
-        if draw.below(4) == 0 {
+        if draw.u64(..4) == 0 {
             // Spilled and read again.
             let spilled = bytes(&whole);
             whole = ExactSum::default();
@@ -98,15 +74,15 @@ fn in_pieces(draw: &mut Draw, values: &[f64], add: fn(&mut ExactSum, f64, &mut i
 
 #[test]
 fn any_order_and_any_grouping_give_the_same_bits() {
-    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut draw = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let ways: [fn(&mut ExactSum, f64, &mut isize); 2] = [ExactSum::add, ExactSum::add_square];
     for round in 0..3000u64 {
         let mixed = round % 7 == 0;
         let (name, kind) = KINDS[usize::try_from(round).unwrap() % KINDS.len()];
-        let count = draw.below(if round % 50 == 0 { 3000 } else { 30 }) + 1;
+        let count = draw.u64(1..=if round % 50 == 0 { 3000 } else { 30 });
         let mut values: Vec<f64> = (0..count)
             .map(|_| match mixed {
-                true => KINDS[draw.below(6) as usize].1(&mut draw),
+                true => KINDS[draw.u64(..6) as usize].1(&mut draw),
                 false => kind(&mut draw),
             })
             .collect();
@@ -130,13 +106,13 @@ fn any_order_and_any_grouping_give_the_same_bits() {
 /// Against whole numbers, which Rust itself rounds to the nearest double.
 #[test]
 fn sums_are_rounded_to_the_nearest() {
-    let mut draw = Draw(7);
+    let mut draw = Rng::with_seed(7);
     for _ in 0..20_000 {
         // Multiples of 2^-30, up to 2^90.
-        let wholes: Vec<i128> = (0..draw.below(20) + 1)
+        let wholes: Vec<i128> = (0..draw.u64(1..=20))
             .map(|_| {
-                let sign = if draw.below(2) == 0 { 1 } else { -1 };
-                (sign * i128::from(draw.below(1 << 53))) << draw.below(67)
+                let sign = if draw.bool() { 1 } else { -1 };
+                (sign * i128::from(draw.u64(..1 << 53))) << draw.u64(..67)
             })
             .collect();
         let unit = 2f64.powi(-30);
@@ -195,7 +171,7 @@ fn what_is_not_finite_stays() {
         (&[inf, -inf, inf, 3.0], nan),
         (&[far[0], far[1], 1.0, odd, inf, -inf], nan),
     ];
-    let mut draw = Draw(3);
+    let mut draw = Rng::with_seed(3);
     for (values, expected) in cases {
         let mut values = values.to_vec();
         for _ in 0..20 {
@@ -222,8 +198,8 @@ fn nothing_is_not_zero() {
 #[test]
 fn most_sums_are_short() {
     assert_eq!(bytes(&sum_of(&[1.0, 2.0, 4.5])).len(), 8);
-    let mut draw = Draw(11);
-    let prices: Vec<f64> = (0..100_000).map(|_| draw.below(10_000_000) as f64 / 100.0).collect();
+    let mut draw = Rng::with_seed(11);
+    let prices: Vec<f64> = (0..100_000).map(|_| draw.u64(..10_000_000) as f64 / 100.0).collect();
     let sum = sum_of(&prices);
     assert_eq!((sum.memory(), bytes(&sum).len()), (0, 16));
     assert_eq!(size_of::<ExactSum>(), 24);
@@ -252,15 +228,15 @@ fn carries_go_on_for_ever() {
 
 #[test]
 fn products_are_exact() {
-    let mut draw = Draw(5);
+    let mut draw = Rng::with_seed(5);
     for _ in 0..5000 {
-        let (a, b) = (draw.next() as i32, draw.next() as i32);
+        let (a, b) = (draw.i32(..), draw.i32(..));
         let (mut x, mut y) = (Digits::default(), Digits::default());
         x.add(f64::from(a));
         y.add(f64::from(b));
         let whole = i128::from(a) * i128::from(b);
         assert_eq!(x.times(&y).rounded(), whole as f64);
-        let by = draw.next() >> draw.below(60);
+        let by = draw.u64(..) >> draw.u64(..60);
         assert_eq!(x.multiplied(by).rounded(), (i128::from(a) * i128::from(by)) as f64);
         let Rounded { mantissa, exponent } = x.times(&y).unbounded();
         assert_eq!(mantissa * 2f64.powi(exponent), whole as f64);

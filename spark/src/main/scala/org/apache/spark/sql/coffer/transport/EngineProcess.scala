@@ -39,7 +39,7 @@ final class EngineProcess private (process: Process, name: String, scratch: Path
     catch { case _: IOException => }
     if (!process.waitFor(EngineProcess.GRACE_SECONDS, TimeUnit.SECONDS)) {
       process.destroyForcibly()
-      process.waitFor()
+      process.waitFor(EngineProcess.GRACE_SECONDS, TimeUnit.SECONDS)
     }
     Utils.deleteRecursively(scratch.toFile)
   }

@@ -2,7 +2,8 @@ package org.apache.spark.sql.coffer.e2e
 
 import java.nio.file.{Files, Path, Paths}
 
-import scala.sys.process.{Process, ProcessLogger}
+import scala.concurrent.duration._
+import scala.sys.process.{Process, ProcessBuilder, ProcessLogger}
 
 /**
  * The programs that `make` builds. Suites that need them fail without them: a skipped suite would be taken for a passed one. COFFER_BIN
@@ -10,6 +11,7 @@ import scala.sys.process.{Process, ProcessLogger}
  */
 object Programs {
   val PASSPHRASE = "correct horse battery staple"
+  private val DEADLINE = 5.minutes
 
   lazy val folder: Path = {
     val candidates = sys.props.get("coffer.bin").orElse(sys.env.get("COFFER_BIN")).map(Paths.get(_)).toSeq ++
@@ -27,10 +29,22 @@ object Programs {
     val out = new StringBuilder
     val err = new StringBuilder
     val command = binary("coffer") +: (arguments ++ Seq("--home", home.toString))
-    val code = Process(command, None, "COFFER_PASSPHRASE" -> PASSPHRASE)
-      .!(ProcessLogger(l => out.append(l).append('\n'), l => err.append(l).append('\n')))
+    val code = ended(Process(command, None, "COFFER_PASSPHRASE" -> PASSPHRASE),
+      ProcessLogger(l => out.append(l).append('\n'), l => err.append(l).append('\n')))
     if (code != 0) throw new IllegalStateException(s"${command.mkString(" ")}: code $code\n$err")
     out.toString
+  }
+
+  /** Runs a program to its end; throws where that has not come by the deadline. */
+  def ended(program: ProcessBuilder, log: ProcessLogger): Int = {
+    val running = program.run(log)
+    val deadline = DEADLINE.fromNow
+    while (running.isAlive() && deadline.hasTimeLeft()) Thread.sleep(20)
+    if (running.isAlive()) {
+      running.destroy()
+      throw new IllegalStateException(s"$program has not ended within $DEADLINE")
+    }
+    running.exitValue()
   }
 
   /** A home with a keyring, and a file with its passphrase. */

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.fake
 import java.io.ByteArrayOutputStream
 import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.file.Path
-import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch}
+import java.util.concurrent.{ConcurrentHashMap, CopyOnWriteArrayList, CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
@@ -323,7 +323,7 @@ final class FakeEngine(folder: Path) extends FakePeer(folder, "coffer-engine") {
       if (kind == M.RELEASE_VALUE) released.incrementAndGet()
     }
     val wrong = descriptor.getInputsList.asScala.flatMap(i => check(i, read(c, i.getInputId)))
-    held.foreach(_.await())
+    held.foreach(h => assert(h.await(5, TimeUnit.MINUTES), "it is held for ever"))
     val mustFail = Option(failures.get((stage, partition))).exists(_ > 0)
     if (mustFail) failures.merge((stage, partition), -1, (a, b) => a + b)
     if (wrong.nonEmpty || mustFail) {

@@ -10,6 +10,7 @@ import scala.sys.process.{Process, ProcessLogger}
 import gadget.{Chains, ReadChains}
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.coffer.e2e.Programs
 import org.apache.spark.util.Utils
 
 /** In JVMs of their own: each chain runs where nothing filters, and is refused by a JVM that starts with the filter. */
@@ -23,7 +24,7 @@ class ChainsSuite extends AnyFunSuite {
     val command = (java +: modules) ++ options ++
       Seq("-cp", sys.props("java.class.path"), classOf[ReadChains.type].getName.stripSuffix("$"), folder.toString) ++ arguments
     val (out, err) = (mutable.ArrayBuffer.empty[String], mutable.ArrayBuffer.empty[String])
-    val code = Process(command).!(ProcessLogger(out += _, err += _))
+    val code = Programs.ended(Process(command), ProcessLogger(out += _, err += _))
     assert(code == 0, err.mkString("\n"))
     out.map(_.split(" ", 2)).collect { case Array(name, outcome) => name -> outcome }.toMap
   }

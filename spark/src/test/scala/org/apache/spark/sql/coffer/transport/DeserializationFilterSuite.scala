@@ -119,7 +119,8 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
         try trip(value)
         catch { case e: Throwable => thrown = Some(e) })
       thread.start()
-      thread.join()
+      thread.join(60000)
+      assert(!thread.isAlive)
       thrown
     }
     DeserializationFilter.install(local)

@@ -1,0 +1,111 @@
+//! A program that is asked one question: it reads it on its standard input, answers on its standard output, and ends.
+//!
+//! What is large or talks to the world stays out of the process that asks. The answer is not trusted to come, to end, or to be of any
+//! length: who asks says how long it waits, and how many bytes it reads.
+
+use std::{
+    io::{self, Read, Write},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum HelperError {
+    /// It cannot be started, or talked with.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It had not answered and ended in time, and was killed.
+    #[error("it does not answer")]
+    Silent,
+    /// It ended with a failure; what it says of it is on its standard error.
+    #[error("it failed ({0})")]
+    Failed(ExitStatus),
+}
+
+/// Starts the program, asks, and gives the first `most` bytes of what it answers. `patience`: until it has closed its output.
+pub fn ask(command: &mut Command, question: Vec<u8>, most: u64, patience: Duration) -> Result<Vec<u8>, HelperError> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let answered = converse(&mut child, question, most).recv_timeout(patience);
+    if answered.is_err() {
+        // It may have ended by itself, and then there is nothing to end.
+        let _ = child.kill();
+    }
+    // It has closed its output or was killed; one that stays all the same has no more time than that.
+    let status = ended(&mut child, patience)?;
+    let answer = answered.map_err(|_| HelperError::Silent)?;
+    match status {
+        Some(status) if status.success() => Ok(answer?),
+        Some(status) => Err(HelperError::Failed(status)),
+        None => Err(HelperError::Silent),
+    }
+}
+
+fn converse(child: &mut Child, question: Vec<u8>, most: u64) -> mpsc::Receiver<io::Result<Vec<u8>>> {
+    let (sender, receiver) = mpsc::channel();
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    std::thread::spawn(move || {
+        let talk = || -> io::Result<Vec<u8>> {
+            let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+            stdin.ok_or_else(broken)?.write_all(&question)?;
+            let mut answer = Vec::new();
+            stdout.ok_or_else(broken)?.take(most).read_to_end(&mut answer)?;
+            Ok(answer)
+        };
+        // Nobody waits any more when the receiver is gone.
+        let _ = sender.send(talk());
+    });
+    receiver
+}
+
+/// How it ended; killed, and none, where it has not by then.
+fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let mut waited = Duration::ZERO;
+    while waited < patience {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(PAUSE);
+        waited += PAUSE;
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, patience: Duration) -> Result<Vec<u8>, HelperError> {
+        ask(
+            Command::new("/bin/sh").args(["-c", script]),
+            b"question".to_vec(),
+            16,
+            patience,
+        )
+    }
+
+    #[test]
+    fn the_answer_is_read_up_to_its_bound() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(shell("cat", minute).unwrap(), b"question");
+        assert_eq!(
+            shell("cat; head -c 100000 /dev/zero; exit 0", minute).unwrap().len(),
+            16
+        );
+        assert!(matches!(shell("cat; exit 3", minute), Err(HelperError::Failed(status)) if status.code() == Some(3)));
+        let nothing = ask(&mut Command::new("/no/such/program"), vec![], 1, minute);
+        assert!(matches!(nothing, Err(HelperError::Io(_))));
+    }
+
+    #[test]
+    fn who_is_silent_or_stays_is_ended() {
+        let moment = Duration::from_millis(300);
+        assert!(matches!(shell("exec sleep 60", moment), Err(HelperError::Silent)));
+        let stays = "cat; exec >&-; exec sleep 60";
+        assert!(matches!(shell(stays, moment), Err(HelperError::Silent)));
+    }
+}

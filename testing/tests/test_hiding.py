@@ -14,6 +14,7 @@ from coffer_testing import tpch
 from coffer_testing.answers import difference
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import in_turns
 from conftest import CONF, Expected
 
 MODES = {
@@ -25,8 +26,7 @@ MODES = {
 TPCH = [3, 6, 16, 18, 21, 22]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("number", TPCH)
+@pytest.mark.parametrize(("number", "mode"), in_turns(TPCH, list(MODES)))
 def test_the_answers_are_the_same(number: int, mode: str, expected: Expected, sealed: Driver) -> None:
     sql = tpch.query(number)
     found = sealed.query(sql, MODES[mode])

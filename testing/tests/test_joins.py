@@ -8,6 +8,7 @@ from coffer_testing.answers import difference
 from coffer_testing.joins import JOINS, KEYS, SHAPES, TYPES
 from coffer_testing.queries import Query
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import in_turns
 from conftest import Expected, ansi_conf
 
 # As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small. Forced: it may not.
@@ -29,8 +30,7 @@ def test_there_are_enough_queries() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("query", "ansi"), CASES)
+@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(CASES, list(MODES)))
 def test_local(query: Query, ansi: str, mode: str, expected: Expected, sealed: Driver) -> None:
     check(query, ansi, MODES[mode], expected, sealed)
 
@@ -44,8 +44,7 @@ def test_merged(query: Query, expected: Expected, sealed: Driver) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("mode", ["broadcast", "shuffled"])
-@pytest.mark.parametrize(("query", "ansi"), HARD)
+@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(HARD, ["broadcast", "shuffled"]))
 def test_cluster(query: Query, ansi: str, mode: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, MODES[mode], expected, clustered)
 

@@ -20,6 +20,7 @@ from coffer_testing.answers import difference
 from coffer_testing.owner import Owner
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import in_turns
 from conftest import CONF, TPCH_SCALE, TPCH_TABLES, Expected
 
 # Those in which every table and every kind of operator is met.
@@ -102,7 +103,7 @@ QUERIES = [
 ]
 
 
-@pytest.fixture(scope="module", params=PROTECTED)
+@pytest.fixture(scope="module")
 def protected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """Coffer over TPC-H under a policy."""
     name = request.param
@@ -115,7 +116,7 @@ def protected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield driver
 
 
-@pytest.mark.parametrize("number", TPCH_OFFICIAL)
+@pytest.mark.parametrize(("number", "protected"), in_turns(TPCH_OFFICIAL, PROTECTED), indirect=["protected"])
 def test_tpch(number: int, expected: Expected, protected: Driver) -> None:
     sql = tpch.query(number)
     assert difference(expected.answer(sql), protected.query(sql), ordered=True) is None

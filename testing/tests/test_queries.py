@@ -8,6 +8,7 @@ from coffer_testing.answers import difference
 from coffer_testing.cluster import Cluster
 from coffer_testing.queries import EDGE, TPCH, Query
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
 from conftest import Expected, ansi_conf
 
 CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in EDGE + TPCH for ansi in query.ansi]
@@ -25,7 +26,7 @@ def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> N
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("query", "ansi"), CASES)
+@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 3))
 def test_cluster(query: Query, ansi: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, expected, clustered)
 

@@ -8,10 +8,11 @@ from coffer_testing import tpch
 from coffer_testing.answers import difference
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver
+from coffer_testing.turns import one_of
 from conftest import Expected
 
 
-@pytest.mark.parametrize("number", TPCH_OFFICIAL)
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 4))
 def test_local(number: int, expected: Expected, sealed: Driver) -> None:
     check(number, expected, sealed)
 

@@ -1,0 +1,37 @@
+"""Which of many repetitions `make test` runs: each case in one way, by turns. `make test-full` runs every case in every way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+
+def in_turns(cases: Iterable[Any], ways: Sequence[Any]) -> list[Any]:
+    """Parameters of a test that takes a case and a way: each pair once, all but one of a case marked `full`.
+
+    A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is together, so that a fixture of it is
+    made once.
+    """
+    cases = list(cases)
+    return [
+        pytest.param(*values, way, id=f"{name}-{way}", marks=[] if number % len(ways) == turn else [pytest.mark.full])
+        for turn, way in enumerate(ways)
+        for number, (values, name) in enumerate(map(_taken_apart, cases))
+    ]
+
+
+def one_of(cases: Iterable[Any], every: int) -> list[Any]:
+    """Parameters of a test that repeats another: one in so many, the others marked `full`."""
+    return [
+        pytest.param(*values, id=name, marks=[] if number % every == 0 else [pytest.mark.full])
+        for number, (values, name) in enumerate(map(_taken_apart, cases))
+    ]
+
+
+def _taken_apart(case: Any) -> tuple[tuple[Any, ...], str]:
+    # What `pytest.param` returns is no public class; its fields are documented.
+    if hasattr(case, "values") and hasattr(case, "id"):
+        return tuple(case.values), case.id
+    return (case,), str(case)

@@ -1,4 +1,4 @@
-"""Which of many repetitions `make test` runs: each case in one way, by turns. `make test-full` runs every case in every way."""
+"""Which of many repetitions `make test` runs: each case in one way, by turns. `make test-full` runs all of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 def in_turns(cases: Iterable[Any], ways: Sequence[Any]) -> list[Any]:
     """Parameters of a test that takes a case and a way: each pair once, all but one of a case marked `full`.
 
-    A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is together, so that a fixture of it is
-    made once.
+    A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is together, so that a
+    fixture of it is made once.
     """
     cases = list(cases)
     return [

@@ -443,7 +443,7 @@ def test_a_bad_table_spoils_no_listing(s: Session) -> None:
             assert "CofferException: [" in failed.value.message, (name, failed.value.message)
             assert "hint: " in failed.value.message
     # Spark counts the columns of a view before any rule of ours is asked.
-    with pytest.raises(QueryFailed, match="CofferException|INCOMPATIBLE_VIEW_SCHEMA_CHANGE"):
+    with pytest.raises(QueryFailed, match=r"CofferException|INCOMPATIBLE_VIEW_SCHEMA_CHANGE"):
         s.rows("over_gone")
     # Each can be dropped, and another made under its name.
     s.sql("DROP VIEW over_gone")

@@ -244,7 +244,7 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
     let answer = answer.ok_or_else(|| broken("it ended the connection"))?;
     let (answered, payload) = (answer.kind, answer.payload);
     if answered == kind(TaskMessage::Refused) {
-        let why = Refused::decode(payload.as_slice()).unwrap_or_default();
+        let why = Refused::decode(payload.clone()).unwrap_or_default();
         let error = Failure::new(
             Exit::Check,
             format!("the engine gives no evidence: {}", printable_line(&why.hint)),
@@ -257,7 +257,7 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
     if answered != kind(TaskMessage::Evidence) {
         return Err(broken("its answer is not evidence"));
     }
-    let wire = EngineEvidence::decode(payload.as_slice()).map_err(|_| broken("its evidence is malformed"))?;
+    let wire = EngineEvidence::decode(payload.clone()).map_err(|_| broken("its evidence is malformed"))?;
     let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref()).map_err(|_| broken("its key is malformed"))?;
     Ok(Evidence {
         protocol: wire.protocol,

@@ -24,6 +24,11 @@ export PYTHONPATH := $(CURDIR)/python/src:$(CURDIR)/testing
 # Coffer's own tools are this tree's: nothing set for an installed copy may stand in for them.
 unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
 
+# Where rustup has not got the toolchain of rust-toolchain.toml and cannot fetch it, its own choice builds; check-tools looks at the version.
+ifeq ($(shell rustc --version 2>/dev/null),)
+export RUSTUP_TOOLCHAIN := stable
+endif
+
 JAR := spark/target/coffer-spark.jar
 # With the plugin's jar comes that of the lying executor (adversary/), which is test code.
 HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apache/spark/sql/coffer/,hostile recorded)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coffer.advise import checks, domains, tables, workload
+from coffer.advise.command import AdviseError
 from coffer_testing import tpch
 from coffer_testing.answers import difference
 from coffer_testing.owner import Owner
@@ -295,5 +296,5 @@ def test_tables_of_a_folder(tmp_path: Path) -> None:
     assert {name: t.rows for name, t in found.items()} == {"nation": 25, "parted": 50, "ages": 2}
     assert found["nation"].column("n_regionkey").distinct == 5
     assert found["ages"].column("age").type == "BIGINT"
-    with pytest.raises(tables.AdviseError, match="two tables"):
+    with pytest.raises(AdviseError, match="two tables"):
         tables.read([str(source), f"nation={source}"], lambda _: [], tmp_path, None)

@@ -213,6 +213,10 @@ def test_a_renamed_table_is_read_written_and_dropped(s: Session) -> None:
     assert s.registered() == ["d.t"]
     refused(lambda: s.sql("CREATE TABLE t USING coffer AS SELECT 1 AS a"), "table")
     assert s.names() == ["u"]
+    # A name of the renamed table is no other's, in the register as little as in the catalog.
+    for own in ("d.u", "D.U", "D.T"):
+        refused(lambda own=own: s.sql(f"CREATE TABLE z USING coffer OPTIONS (name '{own}') AS SELECT 1 AS a"), "table")
+    assert not (s.warehouse / "z").exists()
     s.sql("CREATE TABLE v USING coffer AS SELECT 1 AS a")
     with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
         s.sql("ALTER TABLE u RENAME TO v")

@@ -15,7 +15,7 @@ PYTHON = Path(__file__).parents[2] / "python"
 CONTENTS = {
     "coffer": "__init__ __main__ _find explain kms pickles pme results session shell",
     "coffer/_pickles": "__init__ arrays names refusals",
-    "coffer/advise": "__init__ checks domains planner proposal protections report search sizes tables toml workload",
+    "coffer/advise": "__init__ checks command domains planner proposal protections report search sizes tables toml workload",
 }
 
 

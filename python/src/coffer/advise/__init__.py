@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the advice. 0: every statement runs under both proposals; 1: one does not, and why."""
     from coffer.advise import planner, proposal, protections, report, tables, toml, workload
+    from coffer.advise.command import AdviseError
 
     home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
     try:
@@ -45,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             table = protections.read()
             planned = spark.planner(found, table)
             advice = proposal.advise(planned, found, statements, table, arguments.bring_home)
-    except tables.AdviseError as error:
+    except AdviseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     chosen = advice.hosts if arguments.without_enclaves else advice.enclaves

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,15 +15,14 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from coffer._find import find_binary
-from coffer.advise.tables import AdviseError, Table
+from coffer.advise.command import AdviseError, ask
+from coffer.advise.tables import Table
 
 # The check itself looks at no more rows of a file.
 _SAMPLE_ROWS = 32_768
 # Plain rows of a sample are to lie in memory rather than on a disk, where there is room for them.
 _MEMORY = Path("/dev/shm")
 _ROOM = 256 << 20
-_DEADLINE = 600  # seconds for a command of coffer's
 
 
 @dataclass(frozen=True)
@@ -82,13 +80,7 @@ def _memory() -> Path | None:
 
 
 def _coffer(environment: dict[str, str], *arguments: str) -> str:
-    command = [str(find_binary("coffer")), *arguments]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=_DEADLINE
-        )
-    except subprocess.TimeoutExpired as error:
-        raise AdviseError(f"`coffer {arguments[0]}` did not end in {_DEADLINE} s") from error
+    done = ask(*arguments, environment=environment)
     # 6: there are warnings.
     if done.returncode not in (0, 6):
         raise AdviseError(f"`coffer {arguments[0]}` refuses what would be proposed: {done.stderr.strip()}")

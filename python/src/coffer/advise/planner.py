@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from coffer._find import find_jar
+from coffer.advise.command import AdviseError
 from coffer.advise.protections import Protections
-from coffer.advise.tables import AdviseError, Table
+from coffer.advise.tables import Table
 from coffer.session import EXTENSIONS
 
 

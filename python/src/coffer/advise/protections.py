@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from coffer._find import find_binary
+from coffer.advise.command import AdviseError, ask
 
 # What every column can have done to it, whatever its protection.
 _CARRY = "carry"
@@ -127,8 +125,12 @@ class Protections:
 
 def read() -> Protections:
     """Asks the command line."""
-    command = [str(find_binary("coffer")), "reference", "--protections", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, stdin=subprocess.DEVNULL, check=True)
+    done = ask("reference", "--protections", "--json")
+    if done.returncode != 0:
+        raise AdviseError(
+            f"`coffer reference` does not print the table of protections: {done.stderr.strip()}\n"
+            "hint: use the command line and the Python package of the same Coffer release"
+        )
     return Protections(done.stdout)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -18,12 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from coffer._find import find_binary
+from coffer.advise.command import AdviseError, ask
 
 # Values of so many rows are counted, from the beginnings of so many files at most.
 _SAMPLE_ROWS = 100_000
 _SAMPLE_FILES = 4
-_DEADLINE = 600  # seconds for a command of coffer's
 # What is assumed of a table of which only the schema is known.
 UNKNOWN_ROWS = 1_000_000
 
@@ -32,10 +29,6 @@ _DDL = re.compile(
     r"(?:USING\s+\w+[^;]*|STORED\s[^;]*|LOCATION\s[^;]*|COMMENT\s[^;]*)?(?:;|$)",
     re.IGNORECASE | re.DOTALL,
 )
-
-
-class AdviseError(Exception):
-    """What the user can mend, in words."""
 
 
 @dataclass(frozen=True)
@@ -159,14 +152,8 @@ def _without_constraints(body: str) -> str:
 
 
 def _sealed(name: str, home: Path, passphrase: Path | None) -> Table:
-    command = [str(find_binary("coffer")), "--home", str(home), "inspect", "--json", name]
-    command += ["--passphrase-file", str(passphrase)] if passphrase else []
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=dict(os.environ), stdin=subprocess.DEVNULL, timeout=_DEADLINE
-        )
-    except subprocess.TimeoutExpired as error:
-        raise AdviseError(f"coffer did not show the table {name} in {_DEADLINE} s") from error
+    key = ("--passphrase-file", str(passphrase)) if passphrase else ()
+    done = ask("--home", str(home), "inspect", "--json", name, *key)
     if done.returncode != 0:
         raise AdviseError(f"{name} is no file or folder, and no sealed table of this home: {done.stderr.strip()}")
     found = json.loads(done.stdout)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from coffer.advise import domains
+from coffer.advise.command import AdviseError
 from coffer.advise.planner import Choice, Place, Policy
 from coffer.advise.search import Facts
-from coffer.advise.tables import AdviseError, Table
+from coffer.advise.tables import Table
 
 _TITLE = "# Proposed by `coffer policy advise` from a workload: read it, and change what you know better."
 

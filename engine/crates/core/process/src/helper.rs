@@ -59,8 +59,8 @@ fn converse(child: &mut Child, question: Vec<u8>, most: u64) -> mpsc::Receiver<i
     receiver
 }
 
-/// How it ended; killed, and none, where it has not by then.
-fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+/// How a child ended; killed, and none, where it has not in that time.
+pub fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut waited = Duration::ZERO;
     while waited < patience {

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use coffer_process::helper;
+
 fn engine(folder: &std::path::Path, listen: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_coffer-engine"))
         .args(["--listen", listen, "--memory", "64MiB", "--evidence", "simulated"])
@@ -29,14 +31,8 @@ fn ready(child: &mut Child) -> serde_json::Value {
 
 /// How it ended. It has a minute for it.
 fn ended(mut child: Child) -> ExitStatus {
-    for _ in 0..600 {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    child.kill().unwrap();
-    panic!("it has not ended");
+    let status = helper::ended(&mut child, Duration::from_secs(60)).unwrap();
+    status.expect("it has not ended")
 }
 
 #[test]

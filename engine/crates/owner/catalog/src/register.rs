@@ -319,6 +319,15 @@ pub struct HeldKey {
 }
 
 impl Content {
+    /// That no table, but the one given, is called so.
+    fn check_free(&self, name: &str, but: Option<TableId>) -> Result<(), Error> {
+        let mut others = self.tables.values().filter(|table| Some(table.id) != but);
+        match others.any(|other| other.is_called(name)) {
+            true => Err(Error::NameTaken(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
     fn held_keys(&self) -> Vec<HeldKey> {
         let held = |context, name: &String, paths: Vec<PathBuf>, wrapped, pending| HeldKey {
             context,
@@ -438,14 +447,18 @@ impl Register {
     /// From now on a catalog calls the table so, beside its own name. For the owner's commands.
     pub fn record_names(&self, id: TableId, mut names: Vec<String>) -> Result<TableRecord, Error> {
         let mut locked = self.lock()?;
-        let mut others = locked.content.tables.values().filter(|table| table.id != id);
-        if let Some(taken) = others.find_map(|other| names.iter().find(|name| other.is_called(name))) {
-            return Err(Error::NameTaken(taken.clone()));
-        }
+        names
+            .iter()
+            .try_for_each(|name| locked.content.check_free(name, Some(id)))?;
         locked.change(id, |record| {
             names.retain(|name| *name != record.name);
             record.called = names;
         })
+    }
+
+    /// That no table is called so. For the owner's commands.
+    pub fn check_free(&self, name: &str) -> Result<(), Error> {
+        self.load()?.check_free(name, None)
     }
 
     /// Enters a new table; its name must be free. Its master may have been destroyed since it wrapped the key: that is looked at
@@ -453,10 +466,8 @@ impl Register {
     pub(crate) fn insert(&self, vault: &Vault, record: TableRecord) -> Result<(), Error> {
         let mut locked = self.lock()?;
         vault.check_by_keyring(&KeyContext::Table(record.id), &record.wrapped())?;
+        locked.content.check_free(&record.name, None)?;
         let tables = &mut locked.content.tables;
-        if tables.values().any(|table| table.name == record.name) {
-            return Err(Error::NameTaken(record.name));
-        }
         let taken = |path: &&Path| tables.values().any(|table| table.is_at(path));
         if let Some(path) = record.spellings().find(taken) {
             return Err(Error::FolderTaken(path.to_owned()));

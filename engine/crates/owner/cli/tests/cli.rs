@@ -423,24 +423,21 @@ fn the_table_of_protections_is_fresh() {
 /// The Scala tests have it from there: no client engine tells them.
 #[test]
 fn the_printed_table_of_protections_is_fresh() {
-    let owner = Owner::new();
-    let text = owner.ok(&["reference", "--protections", "--json"]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../spark/src/test/resources/protections.json");
-    if std::env::var_os("COFFER_REGENERATE").is_some() {
-        fs::write(&path, &text).unwrap();
-    }
-    assert_eq!(
-        fs::read_to_string(path).unwrap(),
-        text,
-        "stale: run with COFFER_REGENERATE=1"
+    is_fresh(
+        &["reference", "--protections", "--json"],
+        "spark/src/test/resources/protections.json",
     );
 }
 
 #[test]
 fn reference_is_fresh() {
-    let owner = Owner::new();
-    let text = owner.ok(&["reference"]);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../docs/reference/cli.md");
+    is_fresh(&["reference"], "docs/reference/cli.md");
+}
+
+/// A file of the source tree is what the command prints.
+fn is_fresh(command: &[&str], file: &str) {
+    let text = Owner::new().ok(command);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../..").join(file);
     if std::env::var_os("COFFER_REGENERATE").is_some() {
         fs::write(&path, &text).unwrap();
     }

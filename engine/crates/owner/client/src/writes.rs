@@ -313,17 +313,20 @@ impl Service {
 
     pub(crate) fn rename_table(&self, request: &RenameTable) -> Result<TableRenamed, ClientError> {
         let register = Register::of(&self.home, self.vault.keyring());
-        if let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? {
-            self.may_write(&known.name, [])?;
-            let before = (!request.done).then(|| request.name.clone());
-            let names = before.into_iter().chain([request.to.clone()]).collect();
-            register.record_names(known.id, names)?;
-        }
+        let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
+            register.check_free(&request.to)?;
+            return Ok(TableRenamed {});
+        };
+        self.may_write(&known.name, [])?;
+        let before = (!request.done).then(|| request.name.clone());
+        let names = before.into_iter().chain([request.to.clone()]).collect();
+        register.record_names(known.id, names)?;
         Ok(TableRenamed {})
     }
 
     /// The record of a table that a catalog manages, and that is to be dropped or renamed; none of one that does not open and that this
-    /// register does not know. What the catalog says of a name is the host's word, so the name must be this table's own.
+    /// register does not know. What the catalog says of a name is the host's word, so the name must be this table's own, and no
+    /// other's: of two that differ in case alone a catalog could mean either.
     fn managed(
         &self,
         register: &Register,
@@ -340,14 +343,18 @@ impl Service {
                 Some(known.ok_or_else(|| TableError::UnknownTable(path.to_owned()))?)
             }
         };
-        match known {
-            Some(other) if !other.is_called(name) => Err(ClientError::OtherTable {
-                path: path.to_owned(),
-                want: format!("`{name}`"),
-                got: other.id.to_string(),
-            }),
-            known => Ok(known),
+        match &known {
+            Some(other) if !other.is_called(name) => {
+                return Err(ClientError::OtherTable {
+                    path: path.to_owned(),
+                    want: format!("`{name}`"),
+                    got: other.id.to_string(),
+                });
+            }
+            Some(own) => self.called(name, path, own.id)?,
+            None => {}
         }
+        Ok(known)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use coffer_custody::{Home, Keyring, Passphrase};
-use coffer_process::address::Address;
+use coffer_process::{address::Address, helper};
 use coffer_protocol::wire::{ClientMessage, RunAtHome};
 use harness::{Site, ir, query::Query};
 
@@ -58,14 +58,8 @@ fn ready(child: &mut Child) -> serde_json::Value {
 
 /// How it ended. It has a minute for it.
 fn ended(mut child: Child) -> ExitStatus {
-    for _ in 0..600 {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    child.kill().unwrap();
-    panic!("it has not ended");
+    let status = helper::ended(&mut child, Duration::from_secs(60)).unwrap();
+    status.expect("it has not ended")
 }
 
 #[test]

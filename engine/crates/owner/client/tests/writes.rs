@@ -416,6 +416,24 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
             }
         }
     }
+    // Nor does a new table get a name that this one has in the catalog, whatever its own is to be.
+    for taken in ["d.two", "D.Two", "T"] {
+        let third = BeginWrite {
+            path: w.site.folder.path().join("third").display().to_string(),
+            name: taken.to_owned(),
+            ..second.clone()
+        };
+        let refused: Result<WriteBegun, Problem> = w.client.ask(ClientMessage::BeginWrite, &third).await;
+        assert_eq!(refused.unwrap_err().code, "table", "{taken}");
+        let asked = RenameTable {
+            path: third.path.clone(),
+            name: "third".to_owned(),
+            to: taken.to_owned(),
+            ..RenameTable::default()
+        };
+        let refused: Result<TableRenamed, Problem> = w.client.ask(ClientMessage::RenameTable, &asked).await;
+        assert_eq!(refused.unwrap_err().code, "table", "{taken}");
+    }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
     assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());

@@ -63,22 +63,24 @@ final case class MakeTableExec(
     val mode = if (replace) Mode.REPLACE else Mode.CREATE
     val target =
       NewTables.target(mode, Locations.served(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
+    val managed = spec.location.isEmpty && !spec.external
+    // By its name in the catalog it is to be dropped one day: that is nobody else's, before anything is made.
+    def called(done: Boolean): Unit =
+      if (known.isEmpty && managed && name != inCatalog) Client.get.renameTable(Locations.served(folder), "", name, inCatalog, done)
+    called(done = false)
     rows match {
       case Right(query) => session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
       case Left(_) => NewTables.withoutRows(target)
     }
-    if (known.isEmpty) {
-      val managed = spec.location.isEmpty && !spec.external
-      // By its name in the catalog it is to be dropped one day.
-      val called = NamedTables.name(ident)
-      if (managed && name != called) Client.get.renameTable(Locations.served(folder), "", name, called, done = true)
-      Entries.enter(sessionCatalog, identifier, folder, managed, spec)
-    }
+    called(done = true)
+    if (known.isEmpty) Entries.enter(sessionCatalog, identifier, folder, managed, spec)
     Nil
   }
 
+  private lazy val inCatalog = NamedTables.name(ident)
+
   /** In policy and register. */
-  private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse(NamedTables.name(ident))
+  private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse(inCatalog)
 }
 
 /** What the client engine must know of a table that is to be made. */

@@ -119,7 +119,9 @@ impl Control {
             }
             "list" => {
                 let lies = lies::all();
-                let lies = lies.iter().map(|(name, lie)| ((*name).to_owned(), json!(lie.place())));
+                let lies = lies
+                    .iter()
+                    .map(|(name, lie)| ((*name).to_owned(), json!(lie.position())));
                 json!({ "lies": serde_json::Map::from_iter(lies) })
             }
             "die" => json!({}),

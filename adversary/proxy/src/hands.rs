@@ -29,7 +29,7 @@ pub struct Told {
 /// Inputs of a second run of a task, and what was done to them.
 pub(crate) struct Twin {
     pub(crate) inputs: Inputs,
-    pub(crate) place: String,
+    pub(crate) position: String,
     pub(crate) what: String,
 }
 
@@ -155,8 +155,8 @@ impl Hands {
         if let Some(armed) = &mut self.lock().armed {
             armed.told.served += 1;
         }
-        let place = place("START", start);
-        self.tell(&place, start, |lie, value, past, rng| match lie {
+        let position = position("START", start);
+        self.tell(&position, start, |lie, value, past, rng| match lie {
             Lie::Start(tell) => tell(value, past, rng),
             _ => None,
         });
@@ -191,8 +191,8 @@ impl Hands {
         let mut state = self.lock();
         let what = tell(&mut inputs, asked, &mut state.armed.as_mut()?.rng)?;
         state.beside += 1;
-        let place = place("beside", start);
-        Some(Twin { inputs, place, what })
+        let position = position("beside", start);
+        Some(Twin { inputs, position, what })
     }
 
     /// How a second run ended. `read`: the engine asked for the input that was altered.
@@ -211,8 +211,8 @@ impl Hands {
     }
 
     pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {
-        let place = place(&format!("input {asked}"), start);
-        self.tell(&place, inputs, |lie, value, past, rng| match lie {
+        let position = position(&format!("input {asked}"), start);
+        self.tell(&position, inputs, |lie, value, past, rng| match lie {
             Lie::Input(tell) | Lie::Inputs(tell) | Lie::Attempts(tell) => {
                 tell(value, asked, &View { start, past }, rng)
             }
@@ -221,8 +221,8 @@ impl Hands {
     }
 
     pub(crate) fn outcome(&self, outcome: &mut Outcome, start: &Start) {
-        let place = place("outcome", start);
-        self.tell(&place, outcome, |lie, value, past, rng| match lie {
+        let position = position("outcome", start);
+        self.tell(&position, outcome, |lie, value, past, rng| match lie {
             Lie::Outcome(tell) => tell(value, &View { start, past }, rng),
             _ => None,
         });
@@ -235,9 +235,9 @@ impl Hands {
 
     /// Makes something of both runs.
     pub(crate) fn of_both(&self, outcome: &mut Outcome, second: &Outcome, start: &Start) {
-        let place = place("outcome", start);
+        let position = position("outcome", start);
         let before = outcome.clone();
-        self.told(&place, |lie, rng| match lie {
+        self.told(&position, |lie, rng| match lie {
             Lie::Twice(tell) => tell(outcome, second, rng).filter(|_| *outcome != before),
             _ => None,
         });
@@ -252,8 +252,8 @@ impl Hands {
 
     /// Notes that it was.
     pub(crate) fn exchanged(&self, with: &str, start: &Start) {
-        let place = place("outcome", start);
-        self.told(&place, |_, _| Some(format!("the answer of {with}")));
+        let position = position("outcome", start);
+        self.told(&position, |_, _| Some(format!("the answer of {with}")));
     }
 
     /// What is said when the engine asks for an input, and in which words it is noted when it was said.
@@ -263,7 +263,7 @@ impl Hands {
             _ => None,
         })?;
         let (said, what) = tell(asked, &mut self.lock().armed.as_mut()?.rng);
-        Some((said, format!("{}: {what}", place(&format!("NEED {asked}"), start))))
+        Some((said, format!("{}: {what}", position(&format!("NEED {asked}"), start))))
     }
 
     /// The same before START.
@@ -275,7 +275,7 @@ impl Hands {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
         let (said, what) = tell(past, &mut armed.as_mut()?.rng)?;
-        Some((said, format!("{}: {what}", place("before START", start))))
+        Some((said, format!("{}: {what}", position("before START", start))))
     }
 
     /// The same beside a task.
@@ -285,7 +285,7 @@ impl Hands {
             _ => None,
         })?;
         let (said, what) = tell(start, &mut self.lock().armed.as_mut()?.rng);
-        Some((said, format!("{}: {what}", place("beside", start))))
+        Some((said, format!("{}: {what}", position("beside", start))))
     }
 
     /// Notes that what was to be said reached the engine.
@@ -297,10 +297,10 @@ impl Hands {
 
     /// A lie of this place is due: one is armed, nobody has set out to tell it, and as many places were spared as it was to
     /// spare. Whoever is told so has to tell it.
-    fn due<T>(&self, of_this_place: impl FnOnce(Lie) -> Option<T>) -> Option<T> {
+    fn due<T>(&self, of_this_task: impl FnOnce(Lie) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         let armed = state.armed.as_mut()?;
-        let found = of_this_place(armed.lie)?;
+        let found = of_this_task(armed.lie)?;
         armed.told.seen += 1;
         let due = !armed.claimed && armed.told.seen > armed.skip;
         armed.claimed |= due;
@@ -308,11 +308,11 @@ impl Hands {
     }
 
     /// Tells a lie that is due, and notes what was done.
-    fn told(&self, place: &str, tell: impl FnOnce(Lie, &mut Rng) -> Did) {
+    fn told(&self, position: &str, tell: impl FnOnce(Lie, &mut Rng) -> Did) {
         let mut state = self.lock();
         if let Some(armed) = state.armed.as_mut() {
             let lie = armed.lie;
-            armed.told.what = tell(lie, &mut armed.rng).map(|what| format!("{place}: {what}"));
+            armed.told.what = tell(lie, &mut armed.rng).map(|what| format!("{position}: {what}"));
         }
     }
 
@@ -320,16 +320,16 @@ impl Hands {
     /// whether it did.
     fn tell<T: Clone + PartialEq>(
         &self,
-        place: &str,
+        position: &str,
         value: &mut T,
-        of_this_place: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
+        of_this_task: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
     ) -> bool {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
         let Some(armed) = armed.as_mut() else { return false };
         let mut altered = value.clone();
         let mut rng = armed.rng.clone();
-        let did = of_this_place(armed.lie, &mut altered, past, &mut rng);
+        let did = of_this_task(armed.lie, &mut altered, past, &mut rng);
         let Some(what) = did.filter(|_| altered != *value) else {
             return false;
         };
@@ -339,7 +339,7 @@ impl Hands {
         if due {
             armed.claimed = true;
             *value = altered;
-            armed.told.what = Some(format!("{place}: {what}"));
+            armed.told.what = Some(format!("{position}: {what}"));
         }
         due
     }
@@ -349,7 +349,7 @@ impl Hands {
     }
 }
 
-fn place(what: &str, start: &Start) -> String {
+fn position(what: &str, start: &Start) -> String {
     format!("{what} of stage {} partition {}", start.stage, start.partition)
 }
 

@@ -407,7 +407,7 @@ fn run_twin(relay: &Relay, start: &Start, twin: Twin, asked: u32) {
         Err(error) if hung(&error) => "hang".to_owned(),
         Err(error) => format!("closed: {:?}", error.kind()),
     };
-    let what = format!("{}: {}", twin.place, twin.what);
+    let what = format!("{}: {}", twin.position, twin.what);
     relay.hands.twin_ended(&what, running.given.contains_key(&asked), end);
 }
 

@@ -20,7 +20,7 @@ impl Stream {
 
     /// The map partition and the target, by its own word.
     #[must_use]
-    pub fn place(&self) -> Option<(u32, u32)> {
+    pub fn position(&self) -> Option<(u32, u32)> {
         let preamble = StreamPreamble::parse(&self.preamble).ok()?;
         Some((preamble.partition.0, preamble.target))
     }
@@ -94,6 +94,6 @@ pub(crate) mod tests {
         assert_eq!(parse(&bytes), Some(streams));
         assert_eq!(parse(&[]), Some(vec![]));
         assert_eq!(parse(&bytes[..bytes.len() - 1]), None);
-        assert_eq!(stream(2, 3, 1).place(), Some((2, 3)));
+        assert_eq!(stream(2, 3, 1).position(), Some((2, 3)));
     }
 }

@@ -167,9 +167,9 @@ fn what_is_recorded_passes_a_policy_that_pins_it() {
 #[test]
 fn another_binding_is_refused() {
     for case in [sgx(), tdx(), snp()] {
-        for place in [0, 31, 32, 63] {
+        for position in [0, 31, 32, 63] {
             assert_eq!(
-                case.but(|case| case.expected[place] ^= 1),
+                case.but(|case| case.expected[position] ^= 1),
                 names(&["report_data"]),
                 "{}",
                 case.kind
@@ -390,13 +390,13 @@ fn snp_takes_the_hosts_certificate_if_it_is_the_chips() {
         with(table(&vcek, usize::try_from(u32::MAX).unwrap())),
         names(&["certificate"])
     );
-    for place in 0..vcek.len() {
+    for position in 0..vcek.len() {
         let mut other = vcek.clone();
-        other[place] ^= 0x10;
+        other[position] ^= 0x10;
         let failed = with(table(&other, vcek.len()));
         // The algorithm's name stands once more outside of what is signed; its parameters there mean nothing.
-        let outside = (771..843).contains(&place);
-        assert!(!failed.is_empty() || outside, "byte {place} of the certificate");
+        let outside = (771..843).contains(&position);
+        assert!(!failed.is_empty() || outside, "byte {position} of the certificate");
     }
 }
 
@@ -426,21 +426,21 @@ fn no_flipped_bit_changes_what_is_found() {
     for case in [sgx(), tdx(), snp()] {
         let whole = case.check();
         let mut elsewhere = 0;
-        for place in 0..case.report.len() {
-            for bit in [place % 8, (place + 5) % 8] {
-                if place > 1200 && (place + bit) % 7 != 0 {
+        for position in 0..case.report.len() {
+            for bit in [position % 8, (position + 5) % 8] {
+                if position > 1200 && (position + bit) % 7 != 0 {
                     continue;
                 }
                 let mut flipped = case.clone();
-                flipped.report[place] ^= 1 << bit;
+                flipped.report[position] ^= 1 << bit;
                 let found = flipped.check();
                 if found.verdict(case.kind).is_ok() {
-                    assert_eq!(found, whole, "{} byte {place}", case.kind);
+                    assert_eq!(found, whole, "{} byte {position}", case.kind);
                     let signed = if case.kind == EvidenceKind::Sgx { 432 } else { 632 };
                     let signatures = signed + 4..signed + 4 + 128;
                     assert!(
-                        place >= signed && !signatures.contains(&place),
-                        "{} byte {place}",
+                        position >= signed && !signatures.contains(&position),
+                        "{} byte {position}",
                         case.kind
                     );
                     elsewhere += 1;

@@ -71,9 +71,9 @@ fn each_pin_counts() {
             [check.as_str()]
         );
     }
-    for place in 0..32 {
+    for position in 0..32 {
         let mut other = expected();
-        other[place] ^= 1;
+        other[position] ^= 1;
         assert_eq!(failures(&report, pins(), &other), ["report_data"]);
     }
 }
@@ -82,20 +82,20 @@ fn each_pin_counts() {
 #[test]
 fn no_flipped_or_cut_quote_passes() {
     let report = vector("tpm_quote");
-    for place in 0..report.len() {
+    for position in 0..report.len() {
         for bit in 0..8 {
             let mut flipped = report.clone();
-            flipped[place] ^= 1 << bit;
+            flipped[position] ^= 1 << bit;
             assert_ne!(
                 failures(&flipped, pins(), &expected()),
                 [""; 0],
-                "byte {place}, bit {bit}"
+                "byte {position}, bit {bit}"
             );
         }
         assert_ne!(
-            failures(&report[..place], pins(), &expected()),
+            failures(&report[..position], pins(), &expected()),
             [""; 0],
-            "{place} bytes"
+            "{position} bytes"
         );
     }
     let longer = [report.as_slice(), &[0]].concat();

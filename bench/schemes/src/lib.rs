@@ -23,7 +23,7 @@ use std::sync::Arc;
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::{Array, ArrayRef, BinaryArray, cast::AsArray};
 use arrow_schema::DataType;
-use coffer_schemes::{ColumnSpec, Ordinals, Place, Scheme, SchemeError, SumOpening};
+use coffer_schemes::{ColumnSpec, Ordinals, RowPositions, Scheme, SchemeError, SumOpening};
 use coffer_sealing::fill_random;
 use crypto_bigint::modular::{FixedMontyForm, FixedMontyParams};
 use crypto_bigint::{NonZero, Odd, U1536, U3072, U6144};
@@ -248,7 +248,7 @@ impl Scheme for Paillier {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         let most = column.len().saturating_mul(STORED_LEN);
         if i32::try_from(most).is_err() {
             return Err(SchemeError::Malformed("a batch of more than 2 GiB in one column"));
@@ -264,7 +264,7 @@ impl Scheme for Paillier {
         Ok(Arc::new(out.finish()))
     }
 
-    fn decrypt(&self, stored: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         let array = stored.as_binary_opt::<i32>().ok_or_else(|| SchemeError::WrongType {
             wanted: DataType::Binary,
             found: stored.data_type().clone(),
@@ -313,8 +313,8 @@ mod tests {
         ];
         for column in columns {
             let scheme = paillier(column.data_type().clone());
-            let stored = scheme.encrypt(&column, Place::Anywhere).unwrap();
-            assert_eq!(&scheme.decrypt(&stored, Place::Anywhere).unwrap(), &column);
+            let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
+            assert_eq!(&scheme.decrypt(&stored, RowPositions::Anywhere).unwrap(), &column);
             let stored = stored.as_binary::<i32>();
             assert_ne!(stored.value(stored.len() - 1), stored.value(stored.len() - 2));
         }
@@ -324,7 +324,7 @@ mod tests {
     fn sums() {
         let scheme = paillier(DataType::Int64);
         let column = Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MAX), Some(-5), Some(12)]);
-        let stored = scheme.encrypt(&column, Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
         let (sum, count) = scheme.public().unwrap().sum(stored.as_binary()).unwrap();
         let expected = SumOpening {
             sum: 2 * i128::from(i64::MAX) + 7,
@@ -338,13 +338,13 @@ mod tests {
     fn foreign_values_are_named() {
         let scheme = paillier(DataType::Int64);
         let stored = scheme
-            .encrypt(&Int64Array::from(vec![1, 2, 3]), Place::Anywhere)
+            .encrypt(&Int64Array::from(vec![1, 2, 3]), RowPositions::Anywhere)
             .unwrap();
         for bit in [9, 3_000, 6_143] {
             let mut values: Vec<Vec<u8>> = stored.as_binary::<i32>().iter().flatten().map(<[u8]>::to_vec).collect();
             values[1][bit / 8] ^= 1 << (bit % 8);
             let altered = BinaryArray::from_iter_values(values);
-            let error = scheme.decrypt(&altered, Place::Anywhere).unwrap_err();
+            let error = scheme.decrypt(&altered, RowPositions::Anywhere).unwrap_err();
             assert!(matches!(error, SchemeError::Unauthentic { row: 1 }), "{error}");
         }
         assert!(

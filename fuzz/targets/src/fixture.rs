@@ -8,7 +8,7 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_custody::{FileKeys, Home, Keyring, Passphrase, Policy, TableKey, Vault, WrappedTableKey};
+use coffer_custody::{ConfigDir, FileKeys, Keyring, Passphrase, Policy, TableKey, Vault, WrappedTableKey};
 use coffer_format::{Column, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_sealing::{ColumnId, KekSet, Secret, SessionId, SessionKey, TableId};
 use parquet::{
@@ -63,7 +63,7 @@ static VAULT: LazyLock<Arc<Vault>> = LazyLock::new(|| {
 /// A policy that the fixtures' keyring signed.
 pub(crate) fn policy(text: &str) -> Policy {
     let folder = scratch();
-    coffer_catalog::policy::replace(&Home::at(folder.path()), VAULT.keyring(), text).unwrap()
+    coffer_catalog::policy::replace(&ConfigDir::at(folder.path()), VAULT.keyring(), text).unwrap()
 }
 
 /// The key of the fixtures' table.

@@ -79,8 +79,8 @@ pub fn fuzz(name: &str, input: &[u8]) {
 /// `parquet` crate that are caught and become errors; a panic that is caught nowhere still ends it.
 pub fn prepare() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map_or_else(String::new, ToString::to_string);
-        if !place.contains("/parquet-") && !place.contains("/arrow-") {
+        let position = panic.location().map_or_else(String::new, ToString::to_string);
+        if !position.contains("/parquet-") && !position.contains("/arrow-") {
             eprintln!("{panic}");
         }
     }));

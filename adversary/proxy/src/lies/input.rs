@@ -291,7 +291,7 @@ fn replaced(
     if !relabelled {
         stream.preamble.clone_from(&from.preamble);
     }
-    let what = format!("stream {at} by one of {:?}", from.place());
+    let what = format!("stream {at} by one of {:?}", from.position());
     *bytes = join(&streams);
     Some(what)
 }
@@ -315,7 +315,7 @@ fn frame_replaced(
     let from = rng.pick(&candidates)?;
     let what = replay_frame(stream, from, rng)?;
     *bytes = join(&streams);
-    Some(format!("stream {which}: {what} of {:?}", from.place()))
+    Some(format!("stream {which}: {what} of {:?}", from.position()))
 }
 
 /// One frame of `from` where another is due, under its number: of `from` the one that has it, if there is one, so that
@@ -348,7 +348,7 @@ fn of_another_reducer(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .into_iter()
         .flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() == stream.attempt() && other.place() != stream.place())
+        .filter(|other| other.attempt() == stream.attempt() && other.position() != stream.position())
         .collect()
 }
 
@@ -361,7 +361,7 @@ fn of_another_query(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .rev()
         .flat_map(|task| task.streams());
     streams
-        .filter(|other| other.place() == stream.place())
+        .filter(|other| other.position() == stream.position())
         .take(32)
         .collect()
 }
@@ -374,7 +374,7 @@ fn of_another_stage(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .into_iter()
         .flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() != stream.attempt() && other.place() == stream.place())
+        .filter(|other| other.attempt() != stream.attempt() && other.position() == stream.position())
         .collect()
 }
 
@@ -392,7 +392,7 @@ fn of_another_attempt(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .attempts(|task| same_session(task) && task.start.stage == stage);
     let streams = attempts.into_iter().flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() != stream.attempt() && other.place() == stream.place())
+        .filter(|other| other.attempt() != stream.attempt() && other.position() == stream.position())
         .collect()
 }
 

@@ -86,7 +86,7 @@ pub fn named(name: &str) -> Option<Lie> {
 impl Lie {
     /// Where it is told, for lists.
     #[must_use]
-    pub fn place(&self) -> &'static str {
+    pub fn position(&self) -> &'static str {
         match self {
             Self::Attest(_) | Self::Evidence(_) => "boot",
             Self::Again => "probe",

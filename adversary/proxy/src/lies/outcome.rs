@@ -191,10 +191,10 @@ fn frame_of_second(first: &mut Outcome, second: &Outcome, rng: &mut Rng) -> Did 
 fn frame_by(outcome: &mut Outcome, from: &Outcome, rng: &mut Rng) -> Did {
     let stream = |bytes: &[u8]| parse(bytes)?.into_iter().next();
     let long = |bytes: &[u8]| stream(bytes).is_some_and(|stream| stream.frames.len() > 1);
-    let places: Vec<usize> = (0..outcome.outs.len())
+    let positions: Vec<usize> = (0..outcome.outs.len())
         .filter(|at| outcome.outs.get(*at).is_some_and(|(_, bytes)| long(bytes)))
         .collect();
-    let (target, bytes) = outcome.outs.get_mut(*rng.pick(&places)?)?;
+    let (target, bytes) = outcome.outs.get_mut(*rng.pick(&positions)?)?;
     // Another stage may have no such target.
     let same = from.outs.iter().find(|(other, _)| other == target);
     let theirs = stream(&same.or_else(|| from.outs.first())?.1)?;
@@ -207,9 +207,9 @@ fn frame_by(outcome: &mut Outcome, from: &Outcome, rng: &mut Rng) -> Did {
 type Candidates = fn(&View<'_>) -> Vec<std::sync::Arc<Task>>;
 
 fn of_another_query(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
-    let place = (view.start.stage, view.start.partition);
+    let position = (view.start.stage, view.start.partition);
     done(view, |task| {
-        task.start.session != view.start.session && (task.start.stage, task.start.partition) == place
+        task.start.session != view.start.session && (task.start.stage, task.start.partition) == position
     })
 }
 
@@ -390,8 +390,8 @@ mod tests {
     #[test]
     fn each_lie_alters_what_it_can() {
         let mut past = Past::default();
-        for place in [(1, 5, 2), (1, 4, 1), (2, 5, 1)] {
-            past.keep(task(place.0, place.1, place.2));
+        for position in [(1, 5, 2), (1, 4, 1), (2, 5, 1)] {
+            past.keep(task(position.0, position.1, position.2));
         }
         let start = task(1, 5, 1).start;
         let view = View {

@@ -67,7 +67,7 @@ pub(super) fn find(
 fn in_table(table: &[u8]) -> Result<Option<&[u8]>, String> {
     let malformed = || "the host's table of certificates is malformed".to_owned();
     for entry in table.chunks(ENTRY) {
-        let (guid, place) = entry.split_at_checked(16).ok_or_else(malformed)?;
+        let (guid, position) = entry.split_at_checked(16).ok_or_else(malformed)?;
         if guid.iter().all(|byte| *byte == 0) {
             break;
         }
@@ -75,8 +75,8 @@ fn in_table(table: &[u8]) -> Result<Option<&[u8]>, String> {
             let bytes: [u8; 4] = bytes?.try_into().ok()?;
             usize::try_from(u32::from_le_bytes(bytes)).ok()
         };
-        let (offset, length) = number(place.get(..4))
-            .zip(number(place.get(4..8)))
+        let (offset, length) = number(position.get(..4))
+            .zip(number(position.get(4..8)))
             .ok_or_else(malformed)?;
         if guid == VCEK {
             let end = offset.checked_add(length).ok_or_else(malformed)?;

@@ -33,10 +33,10 @@ impl<'a> Quote<'a> {
         }
         let length = usize::from(reader.u8()?);
         let mut pcrs = Vec::new();
-        for (place, byte) in reader.take(length)?.iter().enumerate() {
+        for (position, byte) in reader.take(length)?.iter().enumerate() {
             for bit in 0..8_u8 {
                 if byte & (1 << bit) != 0 {
-                    pcrs.push(u8::try_from(place * 8 + usize::from(bit)).ok()?);
+                    pcrs.push(u8::try_from(position * 8 + usize::from(bit)).ok()?);
                 }
             }
         }

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
 use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, Place, Scheme, SchemeError, SchemeKey, Standard,
+    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, RowPositions, Scheme, SchemeError, SchemeKey, Standard,
 };
 use coffer_schemes_bench::Paillier;
 
@@ -46,11 +46,11 @@ impl Times {
         &mut self,
         name: &str,
         column: &ArrayRef,
-        place: Place<'_>,
+        positions: RowPositions<'_>,
         scheme: impl Fn() -> Result<S, SchemeError>,
     ) -> Result<ArrayRef, SchemeError> {
-        let stored = self.measure(name, || scheme()?.encrypt(column, place))?;
-        let opened = self.measure(&format!("{name}_decrypt"), || scheme()?.decrypt(&stored, place))?;
+        let stored = self.measure(name, || scheme()?.encrypt(column, positions))?;
+        let opened = self.measure(&format!("{name}_decrypt"), || scheme()?.decrypt(&stored, positions))?;
         if &opened != column {
             return Err(SchemeError::Internal("a column did not come back"));
         }
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..Times::default()
     };
     let name = |stem: &str| format!("{stem}_{}", label(rows));
-    let place = Place::File {
+    let positions = RowPositions::File {
         file: FILE,
         first_row: 0,
     };
@@ -92,26 +92,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let longs: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.i64(..))));
     let whole = ColumnSpec::new(DataType::Int64);
     let key = SchemeKey::generate()?;
-    times.both(&name("det_i64"), &longs, place, || Det::new(&key, &whole))?;
-    times.both(&name("std_i64"), &longs, place, || Standard::new(&key, &whole))?;
-    times.both(&name("ore_i64"), &longs, place, || Ore::new(&key, &whole))?;
+    times.both(&name("det_i64"), &longs, positions, || Det::new(&key, &whole))?;
+    times.both(&name("std_i64"), &longs, positions, || Standard::new(&key, &whole))?;
+    times.both(&name("ore_i64"), &longs, positions, || Ore::new(&key, &whole))?;
 
     let domain = Domain::new(0, 999_999_999_999)?;
     let amounts = (0..rows).map(|_| random.i64(0..1_000_000_000_000));
     let amounts: ArrayRef = Arc::new(Int64Array::from_iter_values(amounts));
     let bounded = whole.clone().with_domain(domain);
-    let stored = times.both(&name("ashe_i64"), &amounts, place, || Ashe::new(&key, &bounded))?;
+    let stored = times.both(&name("ashe_i64"), &amounts, positions, || Ashe::new(&key, &bounded))?;
     sums(&mut times, &stored, &Ashe::new(&key, &bounded)?, &name("ashe"))?;
 
     for (distinct, stem) in [(1_000_000, "1m"), (10_000, "10k")] {
         let values: Vec<i32> = (0..distinct).map(|_| random.i32(..)).collect();
         let pick = |random: &mut fastrand::Rng| {
-            let place = usize::try_from(random.u64(..distinct)).unwrap_or(0);
-            values.get(place).copied().unwrap_or(0)
+            let positions = usize::try_from(random.u64(..distinct)).unwrap_or(0);
+            values.get(positions).copied().unwrap_or(0)
         };
         let ints: ArrayRef = Arc::new(Int32Array::from_iter_values((0..rows).map(|_| pick(&mut random))));
         let spec = ColumnSpec::new(DataType::Int32);
-        times.both(&format!("{}_{stem}", name("ope_i32")), &ints, place, || {
+        times.both(&format!("{}_{stem}", name("ope_i32")), &ints, positions, || {
             Ope::new(&key, &spec)
         })?;
     }
@@ -159,7 +159,7 @@ fn paillier(times: &mut Times) -> Result<(), SchemeError> {
         runs: times.runs.min(3),
         ..Times::default()
     };
-    let stored = sample.both("paillier_i64_10k", &column, Place::Anywhere, || {
+    let stored = sample.both("paillier_i64_10k", &column, RowPositions::Anywhere, || {
         Paillier::new(&key, &ColumnSpec::new(DataType::Int64))
     })?;
     sample.measure("paillier_i64_10k_sum", || public.sum(stored.as_binary()))?;

@@ -98,7 +98,7 @@ fn seeds() -> Vec<Seed> {
     let master_twice = twice(MASTER, &wrap(&inner), &id, &under_inner);
     // "CFPK", id 16, length of the envelope u32, the envelope, the blob.
     let wrapped = as_input(WRAPPED, &BASE64.decode(&text).unwrap());
-    let at = |place: usize, bytes: &[u8]| with(&wrapped, 1 + place, bytes);
+    let at = |position: usize, bytes: &[u8]| with(&wrapped, 1 + position, bytes);
     vec![
         seed("named_once", named(&named_once)),
         seed("named_twice", named(&named_twice)),

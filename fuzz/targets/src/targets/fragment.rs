@@ -29,7 +29,7 @@ fn run(input: &[u8]) -> Outcome {
     let context = BuildContext {
         partitions: 3,
         expressions: &CompileContext::default(),
-        revealer: None,
+        decryptor: None,
     };
     outcome(build(&fragment, &context))
 }

@@ -56,8 +56,10 @@ fn stream(target: StreamTarget, plains: &[&[u8]], ends: bool) -> Vec<u8> {
     let mut sealer = attempt.sealer(target).unwrap();
     let mut out = Vec::new();
     sealer.preamble(&mut out);
-    for (place, plain) in plains.iter().enumerate() {
-        sealer.seal(plain, ends && place + 1 == plains.len(), &mut out).unwrap();
+    for (position, plain) in plains.iter().enumerate() {
+        sealer
+            .seal(plain, ends && position + 1 == plains.len(), &mut out)
+            .unwrap();
     }
     out
 }

@@ -146,9 +146,9 @@ fn unverified(input: &[u8]) -> Outcome {
 
 fn sealed_seeds() -> Vec<Seed> {
     let size = FILE.bytes.len();
-    let at = |place: usize, bytes: &[u8]| {
-        let place = u16::try_from(place).unwrap().to_le_bytes();
-        [&place[..], &[u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    let at = |position: usize, bytes: &[u8]| {
+        let position = u16::try_from(position).unwrap().to_le_bytes();
+        [&position[..], &[u8::try_from(bytes.len()).unwrap()], bytes].concat()
     };
     vec![
         seed("whole", []),

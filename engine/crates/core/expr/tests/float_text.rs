@@ -146,10 +146,10 @@ fn rounded(value: f64, scale: i32, style: FloatText) -> f64 {
 #[test]
 #[ignore = "compares millions of texts with a Java: tests/floats/README.md"]
 fn random_texts_are_javas() {
-    let told = std::env::var("COFFER_FLOATS").expect("COFFER_FLOATS");
-    let told: Vec<&str> = told.split_whitespace().collect();
-    let (seed, count): (u64, usize) = (told[0].parse().unwrap(), told[1].parse().unwrap());
-    for (style, expected) in STYLES.into_iter().zip(&told[2..]) {
+    let known = std::env::var("COFFER_FLOATS").expect("COFFER_FLOATS");
+    let known: Vec<&str> = known.split_whitespace().collect();
+    let (seed, count): (u64, usize) = (known[0].parse().unwrap(), known[1].parse().unwrap());
+    for (style, expected) in STYLES.into_iter().zip(&known[2..]) {
         let mut state = seed;
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for first in (0..count).step_by(1 << 16) {

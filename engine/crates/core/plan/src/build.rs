@@ -19,13 +19,13 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
 
 use crate::{
-    NodeMetrics, Revealer, Unsupported, aggregate, columns,
+    Decryptor, NodeMetrics, Unsupported, aggregate, columns,
+    decrypt::DecryptExec,
     expand::ExpandExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},
     limit::LimitExec,
     metrics, order,
-    reveal::RevealExec,
     scan::ScanExec,
     schema::schema_of,
     top_k::TopKExec,
@@ -43,7 +43,7 @@ pub struct BuildContext<'a> {
     /// Subquery values and the like, for expressions.
     pub expressions: &'a CompileContext,
     /// Who opens stored columns: in the client engine, for what runs at home.
-    pub revealer: Option<Arc<dyn Revealer>>,
+    pub decryptor: Option<Arc<dyn Decryptor>>,
 }
 
 /// One plan for all tasks that an engine runs of a fragment.
@@ -94,7 +94,7 @@ pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupp
     })?;
     let mut builder = Builder {
         expressions: Expressions(context.expressions),
-        revealer: context.revealer.clone(),
+        decryptor: context.decryptor.clone(),
         nodes: vec![],
         in_broadcast: false,
     };
@@ -220,7 +220,7 @@ type NamedExprs = Vec<(Arc<dyn PhysicalExpr>, String)>;
 
 struct Builder<'a> {
     expressions: Expressions<'a>,
-    revealer: Option<Arc<dyn Revealer>>,
+    decryptor: Option<Arc<dyn Decryptor>>,
     nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
     /// Whether the nodes being built are the broadcast side of a join: one partition, the same in every task.
     in_broadcast: bool,
@@ -333,11 +333,11 @@ impl Builder<'_> {
                 vec![Arc::new(plan)]
             }
             Op::Join(join) => self.join(id, join, None, partitions)?,
-            Op::Reveal(reveal) => {
-                let revealer = self.revealer.clone();
-                let revealer = revealer.ok_or(malformed("a column to open in an engine that opens none"))?;
-                let child = self.child(id, reveal.child.as_deref(), partitions)?;
-                let fields = reveal.columns.iter().map(|column| Field {
+            Op::Decrypt(decrypt) => {
+                let decryptor = self.decryptor.clone();
+                let decryptor = decryptor.ok_or(malformed("a column to open in an engine that opens none"))?;
+                let child = self.child(id, decrypt.child.as_deref(), partitions)?;
+                let fields = decrypt.columns.iter().map(|column| Field {
                     name: column.name.clone(),
                     r#type: column.r#type,
                     nullable: column.nullable,
@@ -347,8 +347,8 @@ impl Builder<'_> {
                     fields: fields.collect(),
                 };
                 let schema = schema_of(&schema, id)?;
-                let columns = reveal.columns.clone().into();
-                vec![Arc::new(RevealExec::try_new(id, child, columns, revealer, schema)?)]
+                let columns = decrypt.columns.clone().into();
+                vec![Arc::new(DecryptExec::try_new(id, child, columns, decryptor, schema)?)]
             }
         };
         self.keep(id, made)

@@ -29,8 +29,8 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
     match kind {
         Kind::Literal(_) | Kind::Subquery(_) => {}
         Kind::Column(position) => {
-            let place = kept.iter().position(|column| column == position);
-            *position = place.and_then(|place| u32::try_from(place).ok()).unwrap_or(u32::MAX);
+            let index = kept.iter().position(|column| column == position);
+            *position = index.and_then(|index| u32::try_from(index).ok()).unwrap_or(u32::MAX);
         }
         Kind::Call(call) => call.args.iter_mut().for_each(|arg| narrow(arg, kept)),
         Kind::Cast(cast) => cast.child.iter_mut().for_each(|child| narrow(child, kept)),

@@ -7,8 +7,8 @@ use std::fmt::{self, Write};
 use coffer_protocol::{
     plan::{
         AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
-        Partitioning, Schema, Sink, SortKey, TypeId, expr::Kind, join::Strategy, literal::Value, node::Op,
-        partitioning, reveal, sink,
+        Partitioning, Schema, Sink, SortKey, TypeId, decrypt, expr::Kind, join::Strategy, literal::Value, node::Op,
+        partitioning, sink,
     },
     tree::children,
 };
@@ -105,11 +105,11 @@ impl Writer<'_> {
                 when(out, stacked, format_args!(" stacked {:?}", union.children_partitions))
             }
             Op::Join(join) => Self::join(out, join),
-            Op::Reveal(reveal) => {
-                let opened = reveal
+            Op::Decrypt(decrypt) => {
+                let opened = decrypt
                     .columns
                     .iter()
-                    .filter(|column| column.kind() != reveal::Kind::AsIs);
+                    .filter(|column| column.kind() != decrypt::Kind::AsIs);
                 let names: Vec<&str> = opened.map(|column| column.name.as_str()).collect();
                 write!(out, "Open [{}]", names.join(", "))
             }

@@ -80,17 +80,17 @@ impl Sampler {
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
         // Which rows of the batch enter, and where, is drawn before any key is computed (Vitter's algorithm R).
         let mut entering: Vec<u32> = Vec::new();
-        let mut places: Vec<usize> = Vec::new();
+        let mut positions: Vec<usize> = Vec::new();
         for row in 0..u32::try_from(batch.num_rows()).map_err(|_| internal_datafusion_err!("a batch of 2^32 rows"))? {
-            let place = if self.seen < self.size as u64 {
+            let position = if self.seen < self.size as u64 {
                 self.seen
             } else {
                 self.random.u64(..=self.seen)
             };
             self.seen += 1;
-            if let Some(place) = usize::try_from(place).ok().filter(|place| *place < self.size) {
+            if let Some(position) = usize::try_from(position).ok().filter(|position| *position < self.size) {
                 entering.push(row);
-                places.push(place);
+                positions.push(position);
             }
         }
         if entering.is_empty() {
@@ -106,8 +106,8 @@ impl Sampler {
             })
             .collect::<Result<Vec<ArrayRef>>>()?;
         let rows = self.converter.convert_columns(&columns)?;
-        for (row, place) in rows.iter().zip(places) {
-            match self.rows.get_mut(place) {
+        for (row, position) in rows.iter().zip(positions) {
+            match self.rows.get_mut(position) {
                 Some(held) => *held = row.owned(),
                 None => self.rows.push(row.owned()),
             }

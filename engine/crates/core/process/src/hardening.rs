@@ -16,9 +16,9 @@ pub fn harden() -> io::Result<()> {
 /// Panics say where, never what: a message may hold a value.
 pub fn silence_panic_messages() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic
+        let position = panic
             .location()
             .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
-        tracing::error!(place, "a task panicked");
+        tracing::error!(position, "a task panicked");
     }));
 }

@@ -150,8 +150,8 @@ pub fn begin_message(out: &mut Vec<u8>, kind: u8) -> usize {
 pub fn end_message(out: &mut [u8], start: usize) {
     let length = out.len().saturating_sub(start).saturating_sub(4);
     let length = u32::try_from(length).unwrap_or(u32::MAX);
-    if let Some(place) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<4>) {
-        *place = length.to_le_bytes();
+    if let Some(position) = out.get_mut(start..).and_then(<[u8]>::first_chunk_mut::<4>) {
+        *position = length.to_le_bytes();
     }
 }
 

@@ -12,7 +12,7 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
-        Some(Op::Reveal(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Union(op)) => op.children.iter().collect(),
         Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),

@@ -175,17 +175,17 @@ fn offsets(lengths: impl IntoIterator<Item = usize>) -> Result<OffsetBuffer<i32>
 
 /// The values of a column of strings or binary; a NULL's is what lies under it.
 pub(crate) fn values<'a>(offsets: &'a [i32], data: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-    let place = |offset: &i32| usize::try_from(*offset).unwrap_or(0);
+    let positions = |offset: &i32| usize::try_from(*offset).unwrap_or(0);
     offsets
         .iter()
         .zip(offsets.iter().skip(1))
-        .map(move |(start, end)| data.get(place(start)..place(end)).unwrap_or_default())
+        .map(move |(start, end)| data.get(positions(start)..positions(end)).unwrap_or_default())
 }
 
 /// All of those values, one behind the other.
 pub(crate) fn span<'a>(offsets: &[i32], data: &'a [u8]) -> &'a [u8] {
-    let place = |offset: Option<&i32>| offset.and_then(|o| usize::try_from(*o).ok()).unwrap_or(0);
-    data.get(place(offsets.first())..place(offsets.last()))
+    let positions = |offset: Option<&i32>| offset.and_then(|o| usize::try_from(*o).ok()).unwrap_or(0);
+    data.get(positions(offsets.first())..positions(offsets.last()))
         .unwrap_or_default()
 }
 

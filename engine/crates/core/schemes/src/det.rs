@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use crate::codec::{self, Cells};
 use crate::scheme::check_type;
 use crate::siv::{SIV_LEN, Siv};
-use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, RowPositions, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "det";
 
@@ -62,7 +62,7 @@ impl Scheme for Det {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         let cells = codec::encode(NAME, column, &self.data_type)?;
         let nulls = column.nulls();
         let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
@@ -99,7 +99,7 @@ impl Scheme for Det {
         codec::binary(lengths, out, nulls.cloned())
     }
 
-    fn decrypt(&self, stored: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Binary)?;
         let array = stored.as_binary::<i32>();
         let Some(width) = self.width else {
@@ -174,7 +174,7 @@ mod tests {
     fn every_type_comes_back() {
         for column in testing::columns() {
             let scheme = det(column.data_type().clone(), "");
-            testing::round_trip(&scheme, &column, Place::Anywhere);
+            testing::round_trip(&scheme, &column, RowPositions::Anywhere);
         }
     }
 
@@ -182,10 +182,10 @@ mod tests {
     fn an_altered_value_is_named() {
         let scheme = det(DataType::Int64, "");
         let column = Int64Array::from_iter_values(0..2_000);
-        let stored = scheme.encrypt(&column, Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
         for row in [0, 511, 512, 1_999] {
             let altered = testing::flip(&stored, row, 150);
-            let error = scheme.decrypt(&altered, Place::Anywhere).unwrap_err();
+            let error = scheme.decrypt(&altered, RowPositions::Anywhere).unwrap_err();
             assert!(
                 matches!(error, SchemeError::Unauthentic { row: found } if found == row),
                 "{error}"
@@ -196,15 +196,21 @@ mod tests {
     #[test]
     fn groups_types_and_keys_are_apart() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![5]));
-        let stored = det(DataType::Int64, "a").encrypt(&column, Place::Anywhere).unwrap();
-        assert!(det(DataType::Int64, "b").decrypt(&stored, Place::Anywhere).is_err());
+        let stored = det(DataType::Int64, "a")
+            .encrypt(&column, RowPositions::Anywhere)
+            .unwrap();
+        assert!(
+            det(DataType::Int64, "b")
+                .decrypt(&stored, RowPositions::Anywhere)
+                .is_err()
+        );
         let zoned = DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
-        assert!(det(zoned, "a").decrypt(&stored, Place::Anywhere).is_err());
+        assert!(det(zoned, "a").decrypt(&stored, RowPositions::Anywhere).is_err());
         let other = Det::new(
             &SchemeKey::from_bytes(&[8; 32]),
             &ColumnSpec::new(DataType::Int64).in_link_group("a"),
         );
-        assert!(other.unwrap().decrypt(&stored, Place::Anywhere).is_err());
+        assert!(other.unwrap().decrypt(&stored, RowPositions::Anywhere).is_err());
     }
 
     #[test]
@@ -212,7 +218,10 @@ mod tests {
         let scheme = det(DataType::Float64, "");
         let odd_nan = f64::from_bits(0xfff8_0000_0000_0001);
         let stored = scheme
-            .encrypt(&Float64Array::from(vec![0.0, -0.0, f64::NAN, odd_nan]), Place::Anywhere)
+            .encrypt(
+                &Float64Array::from(vec![0.0, -0.0, f64::NAN, odd_nan]),
+                RowPositions::Anywhere,
+            )
             .unwrap();
         let stored = stored.as_binary::<i32>();
         assert_eq!(stored.value(0), stored.value(1));
@@ -230,7 +239,9 @@ mod tests {
             let column = Decimal128Array::from(vec![1_234])
                 .with_precision_and_scale(digits, 2)
                 .unwrap();
-            let stored = det(of(digits, 2), "g").encrypt(&column, Place::Anywhere).unwrap();
+            let stored = det(of(digits, 2), "g")
+                .encrypt(&column, RowPositions::Anywhere)
+                .unwrap();
             stored.as_binary::<i32>().value(0).to_vec()
         };
         assert_eq!(value(12), value(15));
@@ -241,7 +252,7 @@ mod tests {
         fn equality_is_kept_and_nothing_else(values in prop::collection::vec(prop::option::of(".{0,20}"), 0..40)) {
             let column: ArrayRef = Arc::new(StringArray::from(values.clone()));
             let scheme = det(DataType::Utf8, "g");
-            let stored = testing::round_trip(&scheme, &column, Place::Anywhere);
+            let stored = testing::round_trip(&scheme, &column, RowPositions::Anywhere);
             let stored = stored.as_binary::<i32>();
             for (i, left) in values.iter().enumerate() {
                 for (j, right) in values.iter().enumerate() {

@@ -72,7 +72,7 @@ pub enum SchemeError {
     },
     /// The scheme needs to know where rows lie, and was not told.
     #[error("{scheme} needs the file and the row number of each value")]
-    PlaceNeeded {
+    PositionNeeded {
         /// The scheme's name.
         scheme: &'static str,
     },

@@ -3,7 +3,7 @@
 //! What each of them shows to whoever holds the files, what it allows without a key and what it costs is in one place,
 //! [`table`]: a new scheme is a module and a row there.
 //!
-//! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`Place`] where
+//! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`RowPositions`] where
 //! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
 //! the host sees it. docs/reference/schemes.md says what each scheme is worth.
 #![warn(missing_docs)]
@@ -27,8 +27,8 @@ mod domain;
 mod error;
 pub mod ope;
 pub mod ore;
-mod place;
 pub mod plain;
+mod positions;
 mod protection;
 mod scheme;
 mod siv;
@@ -42,8 +42,8 @@ pub use domain::{Domain, Ordinals};
 pub use error::{SchemeError, SealingError, Side};
 pub use ope::Ope;
 pub use ore::Ore;
-pub use place::{FileId, FileIds, Place};
 pub use plain::Plain;
+pub use positions::{FileId, FileIds, RowPositions};
 pub use protection::{Protection, Protections, UnknownProtection};
 pub use scheme::{ColumnSpec, Scheme, SchemeKey};
 pub use standard::Standard;

@@ -18,7 +18,7 @@ use crate::aes::{Aes, BLOCK};
 use crate::codec;
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, RowPositions, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "ore";
 /// Values whose AES blocks are made together.
@@ -84,7 +84,7 @@ impl Scheme for Ore {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         let values = self.ordinals.of(column)?;
         let mut out = vec![0_u8; values.len().saturating_mul(self.groups)];
         let mut blocks = Vec::with_capacity(BATCH.saturating_mul(BLOCK));
@@ -104,7 +104,7 @@ impl Scheme for Ore {
         with_nulls(self.groups, out, column)
     }
 
-    fn decrypt(&self, stored: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         if !self.ordinals.exact() {
             return Err(SchemeError::NotReversible { scheme: NAME });
         }
@@ -163,10 +163,10 @@ pub fn compare(left: &[u8], right: &[u8]) -> Option<Ordering> {
 /// The index (from 0, the most significant first) of the first bit in which the values of two ciphertexts differ; none if
 /// they are equal. It is what the scheme leaks, for tests and for saying so.
 pub fn first_differing_bit(left: &[u8], right: &[u8]) -> Option<usize> {
-    let place = left.iter().zip(right).position(|(l, r)| l != r)?;
-    let byte = left.get(place)? ^ right.get(place)?;
+    let positions = left.iter().zip(right).position(|(l, r)| l != r)?;
+    let byte = left.get(positions)? ^ right.get(positions)?;
     let within = usize::try_from(byte.leading_zeros() / 2).ok()?;
-    place.checked_mul(4)?.checked_add(within)
+    positions.checked_mul(4)?.checked_add(within)
 }
 
 /// Compares two columns row by row: `None` where one is NULL. The error names the row of what is no ciphertext.
@@ -289,7 +289,7 @@ mod tests {
             testing::round_trip(
                 &ore(&ColumnSpec::new(column.data_type().clone())),
                 column,
-                Place::Anywhere,
+                RowPositions::Anywhere,
             );
         }
     }
@@ -305,10 +305,10 @@ mod tests {
     fn foreign_values_are_refused() {
         let scheme = ore(&ColumnSpec::new(DataType::Int64));
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..64));
-        let stored = scheme.encrypt(&column, Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
         let other = Ore::new(&SchemeKey::from_bytes(&[8; 32]), &ColumnSpec::new(DataType::Int64)).unwrap();
         assert!(matches!(
-            other.decrypt(&stored, Place::Anywhere),
+            other.decrypt(&stored, RowPositions::Anywhere),
             Err(SchemeError::Unauthentic { .. })
         ));
         assert_eq!(compare(&[3], &[1]), None);
@@ -337,7 +337,7 @@ mod tests {
             let scheme = ore(&ColumnSpec::new(DataType::Int64));
             let close = a ^ (1_i64 << near);
             for (left, right) in [(a, b), (a, close), (a, a)] {
-                let stored = scheme.encrypt(&Int64Array::from(vec![left, right]), Place::Anywhere).unwrap();
+                let stored = scheme.encrypt(&Int64Array::from(vec![left, right]), RowPositions::Anywhere).unwrap();
                 let stored = stored.as_binary::<i32>();
                 prop_assert_eq!(compare(stored.value(0), stored.value(1)), Some(left.cmp(&right)));
                 let differ = left ^ right;
@@ -350,7 +350,7 @@ mod tests {
         fn columns_compare_as_their_values(pairs in prop::collection::vec(any::<(Option<i32>, Option<i32>)>(), 0..50)) {
             let scheme = ore(&ColumnSpec::new(DataType::Int32));
             let (left, right): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
-            let stored = |values: Vec<Option<i32>>| scheme.encrypt(&Int32Array::from(values), Place::Anywhere).unwrap();
+            let stored = |values: Vec<Option<i32>>| scheme.encrypt(&Int32Array::from(values), RowPositions::Anywhere).unwrap();
             let found = compare_columns(stored(left).as_binary(), stored(right).as_binary()).unwrap();
             for ((left, right), found) in pairs.into_iter().zip(found) {
                 prop_assert_eq!(found, left.zip(right).map(|(l, r)| l.cmp(&r)));
@@ -360,11 +360,11 @@ mod tests {
         #[test]
         fn strings_compare_by_their_prefix(a in ".{0,6}", b in ".{0,6}") {
             let scheme = ore(&ColumnSpec::new(DataType::Utf8).with_prefix(5));
-            let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), Place::Anywhere).unwrap();
+            let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), RowPositions::Anywhere).unwrap();
             let stored = stored.as_binary::<i32>();
             let prefix = |text: &str| text.as_bytes().iter().copied().take(5).collect::<Vec<_>>();
             prop_assert_eq!(compare(stored.value(0), stored.value(1)), Some(prefix(&a).cmp(&prefix(&b))));
-            let opened = scheme.decrypt(stored, Place::Anywhere);
+            let opened = scheme.decrypt(stored, RowPositions::Anywhere);
             prop_assert!(matches!(opened, Err(SchemeError::NotReversible { scheme: "ore" })), "a prefix does not come back");
         }
     }

@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;
 
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Place, Scheme, SchemeError};
+use crate::{ColumnSpec, RowPositions, Scheme, SchemeError};
 
 /// The scheme that changes nothing.
 pub struct Plain(DataType);
@@ -25,12 +25,12 @@ impl Scheme for Plain {
         self.0.clone()
     }
 
-    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         check_type(column, &self.0)?;
         Ok(make_array(column.to_data()))
     }
 
-    fn decrypt(&self, stored: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
-        self.encrypt(stored, place)
+    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+        self.encrypt(stored, positions)
     }
 }

@@ -4,7 +4,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use coffer_sealing::{DerivationKey, Secret};
 
-use crate::{Domain, Place, SchemeError};
+use crate::{Domain, RowPositions, SchemeError};
 
 /// A way to store a column so that some work needs no key: which, its row in [`crate::table`] says.
 pub trait Scheme: Send + Sync {
@@ -16,11 +16,11 @@ pub trait Scheme: Send + Sync {
 
     /// The stored form of a column of the logical type. NULL stays NULL.
     ///
-    /// `place` matters to `std` and `ashe` only. The error names the first row that has no stored form.
-    fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError>;
+    /// `positions` matters to `std` and `ashe` only. The error names the first row that has no stored form.
+    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError>;
 
     /// The logical column again, each value checked as far as the scheme allows it.
-    fn decrypt(&self, stored: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError>;
+    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError>;
 
     /// A fresh key.
     fn generate_key() -> Result<SchemeKey, SchemeError>

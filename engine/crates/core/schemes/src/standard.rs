@@ -13,7 +13,7 @@ use coffer_sealing::{DerivationKey, InsecureNumberedKey};
 
 use crate::codec::{self, Cells};
 use crate::scheme::check_type;
-use crate::{ColumnSpec, FileId, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, FileId, RowPositions, Scheme, SchemeError, SchemeKey};
 
 const NAME: &str = "std";
 /// Bytes that a stored value is longer than its plaintext.
@@ -57,11 +57,11 @@ impl Standard {
     /// The key and the number of each valid row, in order; keys are looked up when the file changes.
     fn locate<'a>(
         &'a self,
-        place: Place<'a>,
+        positions: RowPositions<'a>,
     ) -> impl FnMut(usize) -> Result<(Arc<InsecureNumberedKey>, u64), SchemeError> + 'a {
         let mut last: Option<(FileId, Arc<InsecureNumberedKey>)> = None;
         move |i| {
-            let (file, row) = place.at(i).ok_or(SchemeError::PlaceNeeded { scheme: NAME })?;
+            let (file, row) = positions.at(i).ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
             let key = match &last {
                 Some((of, key)) if *of == file => Arc::clone(key),
                 _ => {
@@ -78,9 +78,9 @@ impl Standard {
         &self,
         values: impl Iterator<Item = &'v [u8]>,
         column: &dyn Array,
-        place: Place<'_>,
+        positions: RowPositions<'_>,
     ) -> Result<ArrayRef, SchemeError> {
-        let mut locate = self.locate(place);
+        let mut locate = self.locate(positions);
         let mut out = Vec::new();
         let mut lengths = Vec::with_capacity(column.len());
         for (row, value) in values.enumerate() {
@@ -106,22 +106,22 @@ impl Scheme for Standard {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         // Scattered rows would let a caller encrypt one row twice: a column is written file by file.
-        if !matches!(place, Place::File { .. }) {
-            return Err(SchemeError::PlaceNeeded { scheme: NAME });
+        if !matches!(positions, RowPositions::File { .. }) {
+            return Err(SchemeError::PositionNeeded { scheme: NAME });
         }
         match codec::encode(NAME, column, &self.data_type)? {
-            Cells::Fixed { width, bytes } => self.seal_all(bytes.chunks_exact(width), column, place),
-            Cells::Variable { offsets, data } => self.seal_all(codec::values(offsets, data), column, place),
+            Cells::Fixed { width, bytes } => self.seal_all(bytes.chunks_exact(width), column, positions),
+            Cells::Variable { offsets, data } => self.seal_all(codec::values(offsets, data), column, positions),
         }
     }
 
-    fn decrypt(&self, stored: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Binary)?;
-        place.check_len(stored.len())?;
+        positions.check_len(stored.len())?;
         let array = stored.as_binary::<i32>();
-        let mut locate = self.locate(place);
+        let mut locate = self.locate(positions);
         let mut out = Vec::with_capacity(array.value_data().len());
         let mut lengths = Vec::with_capacity(array.len());
         for (row, sealed) in array.iter().enumerate() {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::{FileIds, testing};
 
-    const FILE: Place<'_> = Place::File {
+    const FILE: RowPositions<'_> = RowPositions::File {
         file: [3; 16],
         first_row: 100,
     };
@@ -187,11 +187,11 @@ mod tests {
     fn rows_of_many_files_open_where_they_are_moved() {
         let scheme = standard(DataType::Int64);
         let in_file = |file: u8, first_row, values: Vec<i64>| {
-            let place = Place::File {
+            let positions = RowPositions::File {
                 file: [file; 16],
                 first_row,
             };
-            scheme.encrypt(&Int64Array::from(values), place).unwrap()
+            scheme.encrypt(&Int64Array::from(values), positions).unwrap()
         };
         let (a, b) = (in_file(1, 0, vec![10, 11]), in_file(2, 7, vec![20, 21]));
         let mixed = [b.as_binary::<i32>().value(1), a.as_binary::<i32>().value(0)];
@@ -204,11 +204,11 @@ mod tests {
         let files = FileIds::resolve(&files).unwrap();
         let opened = |rows: Vec<i64>| {
             let rows = Int64Array::from(rows);
-            let place = Place::Scattered {
+            let positions = RowPositions::Scattered {
                 files: &files,
                 rows: &rows,
             };
-            scheme.decrypt(&mixed, place)
+            scheme.decrypt(&mixed, positions)
         };
         assert_eq!(
             opened(vec![8, 0])
@@ -219,7 +219,7 @@ mod tests {
         );
         assert!(matches!(opened(vec![8, 1]), Err(SchemeError::Unauthentic { row: 1 })));
         assert!(matches!(opened(vec![8]), Err(SchemeError::WrongLength { .. })));
-        assert!(matches!(opened(vec![8, -1]), Err(SchemeError::PlaceNeeded { .. })));
+        assert!(matches!(opened(vec![8, -1]), Err(SchemeError::PositionNeeded { .. })));
     }
 
     #[test]
@@ -232,8 +232,8 @@ mod tests {
             Err(SchemeError::Unauthentic { row: 1 })
         ));
         assert!(matches!(
-            scheme.decrypt(&stored, Place::Anywhere),
-            Err(SchemeError::PlaceNeeded { .. })
+            scheme.decrypt(&stored, RowPositions::Anywhere),
+            Err(SchemeError::PositionNeeded { .. })
         ));
     }
 }

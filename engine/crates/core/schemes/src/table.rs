@@ -276,7 +276,7 @@ pub struct Row {
     /// What a policy may say for it.
     pub settings: &'static [Setting],
     /// Whether a value says nothing without its file and the number of its row there.
-    pub needs_place: bool,
+    pub needs_position: bool,
     /// What it costs.
     pub cost: Cost,
     /// What lies in the files, for the reference.
@@ -309,7 +309,7 @@ const TEE: Row = Row {
         opened_by: Opener::Enclaves,
     }),
     settings: &[],
-    needs_place: false,
+    needs_position: false,
     // AES-GCM over whole pages: gigabytes in a second.
     cost: Cost {
         encrypt: 4,
@@ -337,7 +337,7 @@ const STD: Row = Row {
         opened_by: Opener::Client,
     }),
     settings: &[],
-    needs_place: true,
+    needs_position: true,
     cost: Cost {
         encrypt: 104,
         open: 92,
@@ -360,7 +360,7 @@ const ASHE: Row = Row {
     },
     texts: None,
     settings: &[Setting::Domain, Setting::Rows],
-    needs_place: true,
+    needs_position: true,
     cost: Cost {
         encrypt: 4,
         open: 24,
@@ -387,7 +387,7 @@ const DET: Row = Row {
         opened_by: Opener::Client,
     }),
     settings: &[Setting::Link],
-    needs_place: false,
+    needs_position: false,
     cost: Cost {
         encrypt: 25,
         open: 37,
@@ -419,7 +419,7 @@ const ORE: Row = Row {
         opened_by: Opener::Nobody,
     }),
     settings: &[Setting::Domain, Setting::Link, Setting::Prefix],
-    needs_place: false,
+    needs_position: false,
     cost: Cost {
         encrypt: 179,
         open: 603,
@@ -446,7 +446,7 @@ const OPE: Row = Row {
         opened_by: Opener::Nobody,
     }),
     settings: &[Setting::Domain, Setting::Link, Setting::Prefix],
-    needs_place: false,
+    needs_position: false,
     cost: Cost {
         encrypt: 236,
         open: 227,
@@ -473,7 +473,7 @@ const PLAIN: Row = Row {
         opened_by: Opener::Anyone,
     }),
     settings: &[],
-    needs_place: false,
+    needs_position: false,
     cost: Cost {
         encrypt: 0,
         open: 0,

@@ -7,7 +7,7 @@ use arrow_array::{
     Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, cast::AsArray,
 };
 
-use crate::{Place, Scheme};
+use crate::{RowPositions, Scheme};
 
 /// Columns of all integer-like types with the ends of their ranges, with and without NULLs.
 pub(crate) fn integer_columns() -> Vec<ArrayRef> {
@@ -82,12 +82,12 @@ pub(crate) fn float_columns() -> Vec<ArrayRef> {
 }
 
 /// Encrypts, checks type, length and NULLs, decrypts, compares, and gives the stored column.
-pub(crate) fn round_trip(scheme: &dyn Scheme, column: &ArrayRef, place: Place<'_>) -> ArrayRef {
-    let stored = scheme.encrypt(column, place).unwrap();
+pub(crate) fn round_trip(scheme: &dyn Scheme, column: &ArrayRef, positions: RowPositions<'_>) -> ArrayRef {
+    let stored = scheme.encrypt(column, positions).unwrap();
     assert_eq!(stored.data_type(), &scheme.stored_type());
     assert_eq!(stored.len(), column.len());
     assert!((0..column.len()).all(|row| stored.is_null(row) == column.is_null(row)));
-    let opened = scheme.decrypt(&stored, place).unwrap();
+    let opened = scheme.decrypt(&stored, positions).unwrap();
     assert_eq!(&opened, column, "{}", scheme.name());
     stored
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int32Array, StringArray, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
 
-use crate::{Ashe, ColumnSpec, Det, Ore, Place, Scheme, SchemeKey, Standard};
+use crate::{Ashe, ColumnSpec, Det, Ore, RowPositions, Scheme, SchemeKey, Standard};
 
-const PLACE: Place<'_> = Place::File {
+const PLACE: RowPositions<'_> = RowPositions::File {
     file: [1; 16],
     first_row: 5,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
-use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, Place, Scheme, SchemeKey};
+use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, RowPositions, Scheme, SchemeKey};
 
 const FILES: [[u8; 16]; 2] = [[1; 16], [2; 16]];
 const ROWS: u64 = 5_000;
@@ -14,8 +14,8 @@ fn spec() -> ColumnSpec {
 }
 
 fn stored(key: &SchemeKey, file: [u8; 16], values: &Int64Array) -> Int64Array {
-    let place = Place::File { file, first_row: 0 };
-    let column = Ashe::new(key, &spec()).unwrap().encrypt(values, place).unwrap();
+    let positions = RowPositions::File { file, first_row: 0 };
+    let column = Ashe::new(key, &spec()).unwrap().encrypt(values, positions).unwrap();
     column.as_primitive::<Int64Type>().clone()
 }
 

@@ -23,7 +23,7 @@ pub enum RefusedBy {
     /// Magic, version, kind or reserved bits: these are no sealed bytes of this kind.
     Format,
     /// The place that a preamble names: another partition, target or attempt.
-    Place,
+    Identity,
     /// None: this side failed, and not what it was given.
     Nothing,
 }
@@ -171,7 +171,7 @@ impl Error {
             Error::BadMagic | Error::UnknownVersion(_) | Error::ReservedBits | Error::UnknownKind(_) => {
                 RefusedBy::Format
             }
-            Error::WrongPartition | Error::WrongTarget | Error::WrongAttempt => RefusedBy::Place,
+            Error::WrongPartition | Error::WrongTarget | Error::WrongAttempt => RefusedBy::Identity,
             Error::Randomness
             | Error::Crypto
             | Error::TooLong { .. }

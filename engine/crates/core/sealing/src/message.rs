@@ -46,7 +46,7 @@ impl Purpose {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageIdentity {
     purpose: Purpose,
-    place: Vec<Vec<u8>>,
+    context: Vec<Vec<u8>>,
 }
 
 impl MessageIdentity {
@@ -56,7 +56,7 @@ impl MessageIdentity {
     }
 
     pub(crate) fn parts(&self) -> Vec<&[u8]> {
-        self.place.iter().map(Vec::as_slice).collect()
+        self.context.iter().map(Vec::as_slice).collect()
     }
 }
 
@@ -79,7 +79,7 @@ pub mod identity {
     pub fn fragment(session: SessionId, stage: StageId) -> MessageIdentity {
         MessageIdentity {
             purpose: Purpose::Fragment,
-            place: vec![session.0.to_vec(), stage.0.to_le_bytes().to_vec()],
+            context: vec![session.0.to_vec(), stage.0.to_le_bytes().to_vec()],
         }
     }
 
@@ -90,7 +90,7 @@ pub mod identity {
         stage: StageId,
         partition: Partition,
     ) -> MessageIdentity {
-        let place = vec![
+        let context = vec![
             session.0.to_vec(),
             execution.0.to_le_bytes().to_vec(),
             stage.0.to_le_bytes().to_vec(),
@@ -98,7 +98,7 @@ pub mod identity {
         ];
         MessageIdentity {
             purpose: Purpose::Descriptor,
-            place,
+            context,
         }
     }
 
@@ -118,11 +118,11 @@ pub mod identity {
     }
 
     fn from_task(purpose: Purpose, session: SessionId, stage: StageId, partition: Partition) -> MessageIdentity {
-        let place = vec![
+        let context = vec![
             session.0.to_vec(),
             stage.0.to_le_bytes().to_vec(),
             partition.0.to_le_bytes().to_vec(),
         ];
-        MessageIdentity { purpose, place }
+        MessageIdentity { purpose, context }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case<P> {
     pub(crate) name: String,
-    pub(crate) place: P,
+    pub(crate) context: P,
     /// Hex.
     pub(crate) bytes: String,
     /// `"opens"`, or the `code()` of the error.
@@ -18,10 +18,10 @@ pub(crate) struct Case<P> {
 }
 
 impl<P> Case<P> {
-    pub(crate) fn new(name: &str, place: P, bytes: &[u8], outcome: &str) -> Self {
+    pub(crate) fn new(name: &str, context: P, bytes: &[u8], outcome: &str) -> Self {
         Self {
             name: name.into(),
-            place,
+            context,
             bytes: hex::encode(bytes),
             outcome: outcome.into(),
         }

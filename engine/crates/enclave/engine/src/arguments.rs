@@ -82,13 +82,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             None => (text, None),
         };
         let known = NAMES.iter().zip(&mut given).find(|(known, _)| **known == name);
-        let Some((name, place)) = known else {
+        let Some((name, position)) = known else {
             return Err(ArgumentError::Unknown(argument));
         };
         let value = inline
             .or_else(|| arguments.next())
             .ok_or(ArgumentError::NoValue(name))?;
-        if place.replace(value).is_some() {
+        if position.replace(value).is_some() {
             return Err(ArgumentError::Twice(name));
         }
     }

@@ -50,13 +50,13 @@ mod tests {
 
     use super::*;
 
-    fn said(next: u64, live: &[u64]) -> Horizon {
+    fn message(next: u64, live: &[u64]) -> Horizon {
         Horizon::new(next, live.iter().copied()).unwrap()
     }
 
     #[test]
     fn what_is_not_listed_has_ended_and_what_has_not_begun_has_not() {
-        let horizon = said(100, &[7, 90]);
+        let horizon = message(100, &[7, 90]);
         for ended in [0, 6, 8, 89, 91, 99] {
             assert!(horizon.has_ended(ended), "{ended}");
         }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn an_old_statement_brings_nothing_back() {
-        let (old, new) = (said(3, &[0, 1, 2]), said(200, &[150]));
+        let (old, new) = (message(3, &[0, 1, 2]), message(200, &[150]));
         for statements in [[old.clone(), new.clone()], [new.clone(), old.clone()]] {
             let mut horizon = Horizon::default();
             for statement in statements {

@@ -14,7 +14,7 @@ use coffer_engine::{
 };
 use coffer_process::{hardening, lifeline, listen::Listener};
 use coffer_protocol::{EvidenceKind, evidence::VERSION};
-use coffer_release::issue::{self, Places};
+use coffer_release::issue::{self, Interfaces};
 
 /// How often idle leases are looked at.
 const LEASE_CHECK: Duration = Duration::from_secs(15);
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     hardening::harden()?;
-    let issuer = issue::issuer(arguments.evidence, &Places::default())?;
+    let issuer = issue::issuer(arguments.evidence, &Interfaces::default())?;
     let kind = issuer.kind();
     match kind {
         EvidenceKind::Simulated => tracing::warn!("simulated evidence: nothing proves what this engine is"),

@@ -79,9 +79,12 @@ fn what_cannot_be_listened_on_is_an_error() {
         ("tcp:0.0.0.0:0", "loopback"),
     ] {
         let mut child = engine(folder.path(), listen);
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut message = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
         assert!(!ended(child).success());
-        assert!(said.contains("error:") && said.contains(words), "{listen}: {said}");
+        assert!(
+            message.contains("error:") && message.contains(words),
+            "{listen}: {message}"
+        );
     }
 }

@@ -34,7 +34,7 @@ pub fn digest_chunks(
         let mut of_group = Vec::new();
         // Column chunks lie in the order of the columns.
         for (chunk, stored) in group.columns().iter().zip(stored) {
-            if !stored.form.is_clear() {
+            if !stored.encoding.is_clear() {
                 continue;
             }
             let (start, length) = chunk.byte_range();

@@ -2,7 +2,7 @@
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
-use crate::{Error, StoredColumn, form::FILE_ID};
+use crate::{Error, StoredColumn, stored_column::FILE_ID};
 
 /// Encrypts rows for a [`TableWriter`](crate::TableWriter) of a table with stored columns.
 pub trait RowEncoder: Send + Sync {

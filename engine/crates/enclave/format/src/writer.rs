@@ -30,14 +30,14 @@ use parquet::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Column, ColumnOrder, Digest, Error, FilePin, Form, PartitionValue, RowEncoder, RowGroupPin, char_varchar,
+    Column, ColumnOrder, Digest, Error, FilePin, PartitionValue, RowEncoder, RowGroupPin, StoredEncoding, char_varchar,
     digests::digest_chunks,
     files::{self, Direct, Disk, Op},
     folder::Folder,
-    form::FILE_ID,
     order::OrderWatch,
     own_bytes::OwnBytes,
     partition, partition_value, pme,
+    stored_column::FILE_ID,
 };
 
 /// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
@@ -303,8 +303,8 @@ impl<D: Disk> TableWriter<D> {
         for stored in encoder.stored() {
             let path = ColumnPath::from(stored.name());
             let ordered = [Capability::Everything, Capability::Order, Capability::PrefixOrder];
-            builder = match stored.form {
-                form if !form.is_clear() => {
+            builder = match stored.encoding {
+                encoding if !encoding.is_clear() => {
                     keys.push((
                         stored.name(),
                         pme::new_data_key(&KekId::column(self.table, stored.id()), &self.keks, false)?,
@@ -314,16 +314,16 @@ impl<D: Disk> TableWriter<D> {
                 _ if ordered.into_iter().any(|order| stored.allows(order)) => {
                     builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
                 }
-                Form::Row => builder
+                StoredEncoding::Row => builder
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
                 // No two values are equal, and none packs.
-                form if form.needs_place() => builder
+                encoding if encoding.needs_position() => builder
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_compression(path, Compression::UNCOMPRESSED),
                 // A ciphertext is three times as long as most values: it pays to store each once.
-                Form::Of(_) => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
-                Form::File => builder,
+                StoredEncoding::Of(_) => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
+                StoredEncoding::File => builder,
             };
         }
         // Without a column key this library would encrypt all columns with the footer's.

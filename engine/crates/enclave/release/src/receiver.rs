@@ -136,11 +136,11 @@ impl ReleaseReceiver {
             return context.open(release);
         }
         let owner = self.owner.ok_or(ReleaseError::Unauthentic)?;
-        for (place, offer) in self.offers.iter().enumerate().rev() {
+        for (position, offer) in self.offers.iter().enumerate().rev() {
             let mut context = Context::set_up(&self.key, &owner, &release.encapsulated, offer)?;
             match context.open(release) {
                 Ok(payload) => {
-                    self.offers.remove(place);
+                    self.offers.remove(position);
                     keep(&mut self.contexts, context);
                     return Ok(payload);
                 }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use coffer_protocol::EvidenceKind;
-use coffer_release::issue::{Places, issuer};
+use coffer_release::issue::{Interfaces, issuer};
 
 #[test]
 fn the_tpms_program_gets_report_data_and_gives_evidence() {
@@ -16,11 +16,11 @@ fn the_tpms_program_gets_report_data_and_gives_evidence() {
         let program = folder.path().join(script.len().to_string());
         std::fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = quote ] || exit 1\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-        let places = Places {
+        let interfaces = Interfaces {
             tpm_program: program,
-            ..Places::default()
+            ..Interfaces::default()
         };
-        let tpm = issuer(Some(EvidenceKind::Tpm), &places).unwrap();
+        let tpm = issuer(Some(EvidenceKind::Tpm), &interfaces).unwrap();
         assert_eq!(tpm.report(&[9; 32]).ok(), outcome, "{script}");
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use coffer_catalog::{AuditHead, Register};
-use coffer_custody::{AuditKey, Home, Keyring};
+use coffer_custody::{AuditKey, ConfigDir, Keyring};
 use coffer_format::Digest;
 
 use crate::{AuditError, Event, Flaw, Record, Who, line};
@@ -73,11 +73,11 @@ impl End {
 
 impl AuditLog {
     /// Of this home, under a key of this keyring. Nothing is read yet.
-    pub fn of(home: &Home, keyring: &Keyring) -> Self {
+    pub fn of(config_dir: &ConfigDir, keyring: &Keyring) -> Self {
         Self {
-            path: home.audit().join("log"),
+            path: config_dir.audit().join("log"),
             key: keyring.audit_key(),
-            register: Register::of(home, keyring),
+            register: Register::of(config_dir, keyring),
         }
     }
 

@@ -176,7 +176,7 @@ impl Event {
         self.details = self
             .details
             .into_iter()
-            .map(|(name, said)| (name, cut(said, REASON_BYTES)))
+            .map(|(name, message)| (name, cut(message, REASON_BYTES)))
             .collect();
         self
     }

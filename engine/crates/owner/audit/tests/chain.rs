@@ -8,24 +8,24 @@ use std::{
 };
 
 use coffer_audit::{AuditError, AuditLog, Event, Flaw, Query, Record, TableUse, Who};
-use coffer_custody::{Home, Keyring, Passphrase};
+use coffer_custody::{ConfigDir, Keyring, Passphrase};
 use tempfile::TempDir;
 
 struct Site {
     _folder: TempDir,
-    home: Home,
+    config_dir: ConfigDir,
     keyring: Keyring,
 }
 
 impl Site {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
+        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
         Self {
             _folder: folder,
-            home,
+            config_dir,
             keyring,
         }
     }
@@ -37,7 +37,7 @@ impl Site {
     }
 
     fn log(&self) -> AuditLog {
-        AuditLog::of(&self.home, &self.keyring)
+        AuditLog::of(&self.config_dir, &self.keyring)
     }
 
     fn append(&self, number: u64) -> Result<(), AuditError> {
@@ -194,16 +194,22 @@ fn a_cut_tail_is_found() {
 #[test]
 fn an_older_log_with_the_newer_register_and_the_other_way_round() {
     let site = Site::with(2);
-    let (old_log, old_register) = (fs::read(site.path()).unwrap(), fs::read(site.home.register()).unwrap());
+    let (old_log, old_register) = (
+        fs::read(site.path()).unwrap(),
+        fs::read(site.config_dir.register()).unwrap(),
+    );
     (3..=5).for_each(|number| site.append(number).unwrap());
-    let (log, register) = (fs::read(site.path()).unwrap(), fs::read(site.home.register()).unwrap());
+    let (log, register) = (
+        fs::read(site.path()).unwrap(),
+        fs::read(site.config_dir.register()).unwrap(),
+    );
 
     fs::write(site.path(), &old_log).unwrap();
     assert_eq!(site.broken(), (3, Flaw::Cut));
     assert_eq!(flaw(site.append(6).unwrap_err()), (5, Flaw::Cut));
 
     fs::write(site.path(), &log).unwrap();
-    fs::write(site.home.register(), &old_register).unwrap();
+    fs::write(site.config_dir.register(), &old_register).unwrap();
     assert_eq!(site.broken(), (4, Flaw::Unknown));
     assert_eq!(flaw(site.append(6).unwrap_err()), (4, Flaw::Unknown));
 
@@ -212,7 +218,7 @@ fn an_older_log_with_the_newer_register_and_the_other_way_round() {
     site.append(7).unwrap();
     site.append(8).unwrap();
     site.append(9).unwrap();
-    fs::write(site.home.register(), &register).unwrap();
+    fs::write(site.config_dir.register(), &register).unwrap();
     assert_eq!(site.broken(), (5, Flaw::Replaced));
     assert!(matches!(
         flaw(site.append(6).unwrap_err()),
@@ -221,28 +227,28 @@ fn an_older_log_with_the_newer_register_and_the_other_way_round() {
 
     // Both older, together: nothing here can tell (the tables' versions may).
     fs::write(site.path(), &old_log).unwrap();
-    fs::write(site.home.register(), &old_register).unwrap();
+    fs::write(site.config_dir.register(), &old_register).unwrap();
     assert_eq!(site.log().verify().unwrap().records, 2);
 }
 
 #[test]
 fn a_crash_between_record_and_register_is_made_good() {
     let site = Site::with(2);
-    let register = fs::read(site.home.register()).unwrap();
+    let register = fs::read(site.config_dir.register()).unwrap();
     site.append(3).unwrap();
     // The register did not hear of the third.
-    fs::write(site.home.register(), &register).unwrap();
+    fs::write(site.config_dir.register(), &register).unwrap();
     let report = site.log().verify().unwrap();
     assert_eq!((report.records, report.unfinished), (3, true));
     site.append(4).unwrap();
     assert_eq!(site.log().verify().unwrap().records, 4);
     // Of the very first, too.
     let site = Site::new();
-    let register = fs::read(site.home.register()).ok();
+    let register = fs::read(site.config_dir.register()).ok();
     site.append(1).unwrap();
     match register {
-        Some(register) => fs::write(site.home.register(), register).unwrap(),
-        None => fs::remove_file(site.home.register()).unwrap(),
+        Some(register) => fs::write(site.config_dir.register(), register).unwrap(),
+        None => fs::remove_file(site.config_dir.register()).unwrap(),
     }
     site.append(2).unwrap();
     assert_eq!(site.log().verify().unwrap().records, 2);
@@ -253,10 +259,10 @@ fn half_a_record_of_a_crash_goes_and_no_more() {
     let site = Site::with(2);
     let whole = fs::read(site.path()).unwrap();
     let third = {
-        let register = fs::read(site.home.register()).unwrap();
+        let register = fs::read(site.config_dir.register()).unwrap();
         site.append(3).unwrap();
         let third = fs::read(site.path()).unwrap()[whole.len()..].to_vec();
-        fs::write(site.home.register(), register).unwrap();
+        fs::write(site.config_dir.register(), register).unwrap();
         third
     };
     for cut in [1, 40, 64, third.len() - 1] {

@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_custody::Home;
+use coffer_custody::ConfigDir;
 use coffer_format::{Digest, Error as FormatError, WriteId, writer::name_parts};
 use coffer_sealing::TableId;
 
@@ -92,12 +92,12 @@ fn beside_in(table: &VerifiedManifest, folder: &Folder) -> Result<Beside, Error>
 }
 
 /// Removes leftovers and superseded files, as far as nobody may want them.
-pub fn clean(home: &Home, table: &VerifiedManifest) -> Result<Cleaned, Error> {
+pub fn clean(config_dir: &ConfigDir, table: &VerifiedManifest) -> Result<Cleaned, Error> {
     let id = table.manifest().table;
     let folder = table.root()?;
     let mut cleaned = Cleaned::default();
     // Looked at only under the lease: a write that was published just before named its files by then.
-    match Lease::alone(home, id, Use::Writing)? {
+    match Lease::alone(config_dir, id, Use::Writing)? {
         None => cleaned.writing = true,
         Some(_lease) => {
             let extra = beside_in(table, &folder)?.extra;
@@ -105,7 +105,7 @@ pub fn clean(home: &Home, table: &VerifiedManifest) -> Result<Cleaned, Error> {
             cleaned.removed.extend(remove_dropped(&folder, table.record(), &extra)?);
         }
     }
-    match Lease::alone(home, id, Use::Reading)? {
+    match Lease::alone(config_dir, id, Use::Reading)? {
         None => cleaned.reading = !beside_in(table, &folder)?.superseded.is_empty(),
         Some(_lease) => {
             for (path, _) in beside_in(table, &folder)?.superseded {
@@ -172,8 +172,12 @@ fn left_unfinished(folder: &Folder, record: &TableRecord) -> Result<Vec<PathBuf>
 
 /// Clears away a table that was never finished: its leftovers, its folder if then empty, and its record. A table with a
 /// committed version is left alone, and so is one that is being written.
-pub fn clean_unfinished(home: &Home, register: &Register, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
-    let Some(_lease) = Lease::alone(home, record.id, Use::Writing)? else {
+pub fn clean_unfinished(
+    config_dir: &ConfigDir,
+    register: &Register,
+    record: &TableRecord,
+) -> Result<Vec<PathBuf>, Error> {
+    let Some(_lease) = Lease::alone(config_dir, record.id, Use::Writing)? else {
         return Err(Error::BeingWritten(record.name.clone()));
     };
     clear_away(register, record)

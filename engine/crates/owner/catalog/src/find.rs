@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_custody::{Home, Keyring, Policy, TablePolicy};
+use coffer_custody::{ConfigDir, Keyring, Policy, TablePolicy};
 use coffer_format::Error as FormatError;
 
 use crate::{
@@ -116,17 +116,17 @@ pub fn unfinished_at(register: &Register, target: &Target) -> Result<Option<Tabl
 }
 
 /// Whether there is no table at a folder: neither register nor policy knows one there, and there is no manifest in it.
-pub fn is_absent(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+pub fn is_absent(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
     let folder = normal(folder)?;
-    Ok(is_none_of(home, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+    Ok(is_none_of(config_dir, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
 }
 
 /// As [`is_absent`], by this home alone: what lies in the folder is not looked at.
-pub fn is_unknown(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
-    is_none_of(home, keyring, policy, &normal(folder)?)
+pub fn is_unknown(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+    is_none_of(config_dir, keyring, policy, &normal(folder)?)
 }
 
-fn is_none_of(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+fn is_none_of(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
     for table in policy.tables().filter(|table| table.id().is_some()) {
         if let Some(path) = table.path()
             && normal(path)? == folder
@@ -134,7 +134,7 @@ fn is_none_of(home: &Home, keyring: &Keyring, policy: &Policy, folder: &Path) ->
             return Ok(false);
         }
     }
-    Ok(Register::of(home, keyring).by_path(folder)?.is_none())
+    Ok(Register::of(config_dir, keyring).by_path(folder)?.is_none())
 }
 
 /// Why a path means none of this home's tables.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use coffer_custody::{FileKeys, Home, KeyContext, TableKey, Vault, WrappedKey};
+use coffer_custody::{ConfigDir, FileKeys, KeyContext, TableKey, Vault, WrappedKey};
 use coffer_sealing::{KekId, TableId};
 use zeroize::Zeroizing;
 
@@ -23,9 +23,9 @@ pub struct Kms {
 
 impl Kms {
     /// Over the masters and the tables of this home.
-    pub fn new(home: &Home, vault: Arc<Vault>) -> Self {
+    pub fn new(config_dir: &ConfigDir, vault: Arc<Vault>) -> Self {
         Self {
-            register: Register::of(home, vault.keyring()),
+            register: Register::of(config_dir, vault.keyring()),
             masters: FileKeys::new(Arc::clone(&vault)),
             tables: Mutex::default(),
             vault,

@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-use coffer_custody::Home;
+use coffer_custody::ConfigDir;
 use coffer_sealing::TableId;
 
 use crate::Error;
@@ -39,15 +39,15 @@ pub struct Lease {
 
 impl Lease {
     /// One of many.
-    pub fn shared(home: &Home, table: TableId, kind: Use) -> Result<Self, Error> {
-        let (file, path) = open(home, table, kind)?;
+    pub fn shared(config_dir: &ConfigDir, table: TableId, kind: Use) -> Result<Self, Error> {
+        let (file, path) = open(config_dir, table, kind)?;
         file.lock_shared().map_err(Error::io("lock", &path))?;
         Ok(Self { _file: file })
     }
 
     /// The only one; none if somebody uses the table so.
-    pub fn alone(home: &Home, table: TableId, kind: Use) -> Result<Option<Self>, Error> {
-        let (file, path) = open(home, table, kind)?;
+    pub fn alone(config_dir: &ConfigDir, table: TableId, kind: Use) -> Result<Option<Self>, Error> {
+        let (file, path) = open(config_dir, table, kind)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self { _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -56,8 +56,8 @@ impl Lease {
     }
 }
 
-fn open(home: &Home, table: TableId, kind: Use) -> Result<(File, PathBuf), Error> {
-    let folder = home.path().join("leases");
+fn open(config_dir: &ConfigDir, table: TableId, kind: Use) -> Result<(File, PathBuf), Error> {
+    let folder = config_dir.path().join("leases");
     fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     let path = folder.join(format!("{table}.{}", kind.suffix()));
     let file = OpenOptions::new()

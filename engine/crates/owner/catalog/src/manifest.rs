@@ -203,7 +203,7 @@ impl Manifest {
             return malformed("a column is plain that is no partition column");
         }
         let in_files = self.file_columns().len();
-        let clear = self.stored.iter().filter(|stored| stored.form.is_clear()).count();
+        let clear = self.stored.iter().filter(|stored| stored.encoding.is_clear()).count();
         let mut paths = HashSet::new();
         for file in &self.files {
             if file.partition.len() != partitions.len() {

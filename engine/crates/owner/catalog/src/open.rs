@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use coffer_custody::{Home, Policy, TableKey, TablePolicy, Vault};
+use coffer_custody::{ConfigDir, Policy, TableKey, TablePolicy, Vault};
 use coffer_format::{Digest, Error as FormatError, FilePin, FooterPin};
 use coffer_sealing::{KekId, KekSet};
 
@@ -65,8 +65,8 @@ impl VerifiedManifest {
     /// The same, held open: it must still be the folder in which the manifest was found. For who changes something there.
     pub(crate) fn root(&self) -> Result<Folder, Error> {
         let folder = Folder::open(&self.folder)?;
-        let place = Path::new(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
-        match folder.read(&place, MANIFEST_LIMIT)? {
+        let position = Path::new(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
+        match folder.read(&position, MANIFEST_LIMIT)? {
             Some(bytes) if Digest::of(&bytes) == self.hash => Ok(folder),
             _ => Err(Error::FolderChanged(self.folder.clone())),
         }
@@ -75,8 +75,8 @@ impl VerifiedManifest {
     /// Whether its manifest is also what is found by another path.
     pub fn check_at(&self, path: &Path) -> Result<(), Error> {
         let folder = crate::spelling::normal(path)?;
-        let place = folder.join(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
-        match disk::read(&place, MANIFEST_LIMIT)? {
+        let position = folder.join(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
+        match disk::read(&position, MANIFEST_LIMIT)? {
             Some(bytes) if Digest::of(&bytes) == self.hash => Ok(()),
             Some(_) => Err(Error::VersionReplaced {
                 version: self.manifest.version,
@@ -157,7 +157,7 @@ impl VerifiedManifest {
                 .manifest
                 .stored_column(name)
                 .ok_or_else(|| FormatError::NoSuchColumn(name.to_owned()))?;
-            if !stored.form.is_clear() {
+            if !stored.encoding.is_clear() {
                 keks.insert(self.key.kek(stored.id())?);
                 keks.insert(self.key.footer_kek()?);
             }
@@ -232,8 +232,13 @@ impl VerifiedManifest {
 
 /// Opens a table's newest version. Which id, version and hash that must be, the register says; the folder only serves
 /// the bytes, and whose it was is compared. A publication that was cut short is settled here: it counts for nothing.
-pub fn open_table(home: &Home, vault: &Vault, policy: &Policy, target: &Target) -> Result<VerifiedManifest, Error> {
-    let register = Register::of(home, vault.keyring());
+pub fn open_table(
+    config_dir: &ConfigDir,
+    vault: &Vault,
+    policy: &Policy,
+    target: &Target,
+) -> Result<VerifiedManifest, Error> {
+    let register = Register::of(config_dir, vault.keyring());
     loop {
         let (record, folder) = find(&register, policy, target)?;
         let before = record.clone();

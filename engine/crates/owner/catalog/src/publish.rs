@@ -85,16 +85,16 @@ fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[
     let manifests = Path::new(MANIFEST_FOLDER);
     folder.make_folders(manifests)?;
     folder.sync(Path::new(""))?;
-    let place = manifests.join(manifest_name(manifest.version));
+    let position = manifests.join(manifest_name(manifest.version));
     let taken = || Error::VersionTaken(manifest.version);
-    match folder.put_if_absent(&place, bytes, crate::open::MANIFEST_LIMIT)? {
+    match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
         Put::Done => Ok(()),
         Put::Taken(there) => {
             let record = register.record(write.table())?;
             let is_left = |there: &Digest| *there != Digest::of(bytes) && record.is_dropped(manifest.version, *there);
             there.filter(is_left).ok_or_else(taken)?;
-            folder.remove(&place)?;
-            match folder.put_if_absent(&place, bytes, crate::open::MANIFEST_LIMIT)? {
+            folder.remove(&position)?;
+            match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
                 Put::Done => Ok(()),
                 Put::Taken(_) => Err(taken()),
             }
@@ -104,10 +104,10 @@ fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[
 
 /// Takes the manifest away again, as far as that can be done: it counts for nothing wherever it lies.
 fn take_back(folder: &Folder, version: u64, hash: Digest) {
-    let place = Path::new(MANIFEST_FOLDER).join(manifest_name(version));
-    let there = folder.read(&place, crate::open::MANIFEST_LIMIT).ok().flatten();
+    let position = Path::new(MANIFEST_FOLDER).join(manifest_name(version));
+    let there = folder.read(&position, crate::open::MANIFEST_LIMIT).ok().flatten();
     if there.is_some_and(|bytes| Digest::of(&bytes) == hash) {
-        let _ = folder.remove(&place);
+        let _ = folder.remove(&position);
     }
 }
 

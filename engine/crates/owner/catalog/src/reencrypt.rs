@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use coffer_custody::{Home, KeyContext, Policy, TableKey, Vault};
+use coffer_custody::{ConfigDir, KeyContext, Policy, TableKey, Vault};
 use coffer_format::{FilePin, WriteOptions};
 
 use crate::{Change, Error, TableWrite, TableWriter, VerifiedManifest, clean, publish, write};
@@ -17,13 +17,13 @@ pub struct Reencryption(TableWrite);
 impl Reencryption {
     /// Begins the version after this one, under a fresh key that this master wraps.
     pub fn begin(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         parent: &VerifiedManifest,
         master: &str,
     ) -> Result<Self, Error> {
-        let mut write = TableWrite::next(home, vault, policy, parent, Change::Overwrite)?;
+        let mut write = TableWrite::next(config_dir, vault, policy, parent, Change::Overwrite)?;
         let key = TableKey::generate(write.table())?;
         write.new_key = Some(vault.wrap(master, &key)?);
         write.keks = Arc::new(write::keks(&key, &write.columns, &write.stored)?);

@@ -15,7 +15,8 @@ use std::{
 };
 
 use coffer_custody::{
-    Home, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableKey, Vault, WrappedKey,
+    ConfigDir, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableKey, Vault,
+    WrappedKey,
 };
 use coffer_format::{Digest, WriteId, hex_bytes};
 use coffer_sealing::{LinkId, TableId};
@@ -394,9 +395,9 @@ pub struct Register {
 
 impl Register {
     /// Of this home, under a key of this keyring. Nothing is read yet.
-    pub fn of(home: &Home, keyring: &Keyring) -> Self {
+    pub fn of(config_dir: &ConfigDir, keyring: &Keyring) -> Self {
         Self {
-            path: home.register(),
+            path: config_dir.register(),
             key: keyring.register_key(),
         }
     }
@@ -493,7 +494,7 @@ impl Register {
     pub(crate) fn link(
         &self,
         vault: &Vault,
-        (name, form, shape): (&str, &str, &str),
+        (name, encoding, shape): (&str, &str, &str),
         fresh: Option<(LinkId, WrappedKey)>,
     ) -> Result<LinkRecord, Error> {
         let mut locked = self.lock()?;
@@ -516,11 +517,14 @@ impl Register {
             }
         };
         let record = links.get_mut(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
-        let held = record.shapes.entry(form.to_owned()).or_insert_with(|| shape.to_owned());
+        let held = record
+            .shapes
+            .entry(encoding.to_owned())
+            .or_insert_with(|| shape.to_owned());
         if held != shape {
             return Err(Error::LinkShape {
                 link: name.to_owned(),
-                form: form.to_owned(),
+                encoding: encoding.to_owned(),
                 want: held.clone(),
                 got: shape.to_owned(),
             });
@@ -750,7 +754,7 @@ impl Locked<'_> {
     /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored with the next
     /// [`Locked::store`].
     pub(crate) fn swap_key(&mut self, context: &KeyContext, old: &WrappedKey, new: &WrappedKey) -> bool {
-        let place = match context {
+        let position = match context {
             KeyContext::Table(id) => {
                 let record = self.content.tables.get_mut(&id.to_string());
                 record.map(|record| (&mut record.master, &mut record.wrapped_key))
@@ -762,7 +766,7 @@ impl Locked<'_> {
             // Such keys lie in the files that they open.
             KeyContext::Parquet(_) => None,
         };
-        let Some((master, bytes)) = place.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
+        let Some((master, bytes)) = position.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
         else {
             return false;
         };
@@ -792,19 +796,20 @@ mod tests {
     fn a_register_of_before_opens_and_of_later_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = crate::policy::replace(&home, vault.keyring(), "").unwrap();
+        let config_dir = ConfigDir::at(root.join("home"));
+        config_dir.create().unwrap();
+        let vault =
+            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let policy = crate::policy::replace(&config_dir, vault.keyring(), "").unwrap();
         std::fs::create_dir(root.join("disk")).unwrap();
         std::os::unix::fs::symlink(root.join("disk"), root.join("data")).unwrap();
         let new = NewColumns {
             columns: vec![("a".into(), SparkType::Long, true)],
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("disk/t"), new).unwrap();
+        let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("disk/t"), new).unwrap();
         write.publish(Vec::new()).unwrap();
-        let register = Register::of(&home, vault.keyring());
+        let register = Register::of(&config_dir, vault.keyring());
         // As format 1 had it: the path that the folder led to, and nothing of the fields of now.
         let content = register.load().unwrap();
         let text = serde_json::to_string(&content).unwrap();
@@ -817,7 +822,7 @@ mod tests {
             std::fs::write(register.path(), bytes).unwrap();
         };
         let open = |path: &str| {
-            open_table(&home, &vault, &policy, &Target::Path(root.join(path))).map(|table| table.manifest().table)
+            open_table(&config_dir, &vault, &policy, &Target::Path(root.join(path))).map(|table| table.manifest().table)
         };
         write(1);
         let id = open("disk/t").unwrap();

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_custody::{Draft, Home, Policy, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_custody::{ConfigDir, Draft, Policy, TableKey, TablePolicy, Vault, WrappedKey};
 use coffer_format::{
     Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId, WriteOptions, partition,
 };
@@ -91,7 +91,7 @@ impl TableWrite {
     /// Begins a table: checks its columns against the policy, makes the folder (which must be empty or absent) and its key,
     /// and enters it as pending. From then on this spelling of the folder's path means the table, and no other does.
     pub fn create(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         name: &str,
@@ -99,14 +99,14 @@ impl TableWrite {
         new: NewColumns,
     ) -> Result<Self, Error> {
         let master = policy.master_at(&rules(policy, name), folder)?;
-        Self::begin(home, vault, policy, (name, &master), new, || {
+        Self::begin(config_dir, vault, policy, (name, &master), new, || {
             empty_folder(folder, false)
         })
     }
 
     /// The same for a command of the owner's, which says of links that they are meant: where the path leads now means the table too.
     pub fn create_by_owner(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         name: &str,
@@ -114,12 +114,14 @@ impl TableWrite {
         new: NewColumns,
     ) -> Result<Self, Error> {
         let master = policy.master_at(&rules(policy, name), folder)?;
-        Self::begin(home, vault, policy, (name, &master), new, || empty_folder(folder, true))
+        Self::begin(config_dir, vault, policy, (name, &master), new, || {
+            empty_folder(folder, true)
+        })
     }
 
     /// The same of files that are there, in this folder, under this master.
     pub(crate) fn adopt(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         named: (&str, &str),
@@ -127,8 +129,8 @@ impl TableWrite {
         new: NewColumns,
     ) -> Result<Self, Error> {
         let (root, spellings) = folder;
-        Self::begin(home, vault, policy, named, new, || {
-            Ok(Place {
+        Self::begin(config_dir, vault, policy, named, new, || {
+            Ok(Destination {
                 root,
                 spellings,
                 made: Vec::new(),
@@ -137,17 +139,17 @@ impl TableWrite {
     }
 
     fn begin(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         (name, master): (&str, &str),
         new: NewColumns,
-        folder: impl FnOnce() -> Result<Place, Error>,
+        folder: impl FnOnce() -> Result<Destination, Error>,
     ) -> Result<Self, Error> {
         Draft::check_name(name)?;
         let rules = rules(policy, name);
         let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
-        let register = Register::of(home, vault.keyring());
+        let register = Register::of(config_dir, vault.keyring());
         if let Some(known) = register.by_name(name)? {
             return Err(match known.committed {
                 Some(_) => Error::NameTaken(name.to_owned()),
@@ -171,9 +173,9 @@ impl TableWrite {
             (&register, vault, policy),
         )?;
         let wrapped = vault.wrap(master, &key)?;
-        let lease = Lease::shared(home, key.table(), Use::Writing)?;
+        let lease = Lease::shared(config_dir, key.table(), Use::Writing)?;
         let keks = keks(&key, &columns, &layout.stored)?;
-        let Place { root, spellings, made } = folder()?;
+        let Destination { root, spellings, made } = folder()?;
         let id = WriteId::draw()?;
         let path = root.path().to_owned();
         let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped).known_as(spellings, id);
@@ -205,7 +207,7 @@ impl TableWrite {
 
     /// Begins the version after this one. The policy must still say of every column what it said when the column was made.
     pub fn next(
-        home: &Home,
+        config_dir: &ConfigDir,
         vault: &Vault,
         policy: &Policy,
         parent: &VerifiedManifest,
@@ -224,7 +226,7 @@ impl TableWrite {
             check_where(&manifest, values)?;
         }
         let key = parent.key();
-        let register = Register::of(home, vault.keyring());
+        let register = Register::of(config_dir, vault.keyring());
         let last = manifest.last_column_id().max(last_id(&columns));
         let layout = match &change {
             Change::Replace(_) => Layout::of(
@@ -262,7 +264,7 @@ impl TableWrite {
                 change,
             }),
             id: WriteId::draw()?,
-            _lease: Lease::shared(home, record.id, Use::Writing)?,
+            _lease: Lease::shared(config_dir, record.id, Use::Writing)?,
             record,
             key,
         })
@@ -565,7 +567,7 @@ pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) 
 }
 
 /// A table's folder.
-struct Place {
+struct Destination {
     root: Folder,
     /// That mean it beside the one by which it was opened.
     spellings: Vec<PathBuf>,
@@ -573,7 +575,7 @@ struct Place {
     made: Vec<PathBuf>,
 }
 
-fn empty_folder(written: &Path, by_owner: bool) -> Result<Place, Error> {
+fn empty_folder(written: &Path, by_owner: bool) -> Result<Destination, Error> {
     let folder = spelling::normal(written)?;
     let above = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
     let made = above.take_while(|above| !above.exists()).map(Path::to_owned).collect();
@@ -586,5 +588,5 @@ fn empty_folder(written: &Path, by_owner: bool) -> Result<Place, Error> {
         true => spelling::of_owner(written)?,
         false => Vec::new(),
     };
-    Ok(Place { root, spellings, made })
+    Ok(Destination { root, spellings, made })
 }

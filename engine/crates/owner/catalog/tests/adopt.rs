@@ -11,7 +11,7 @@ use coffer_catalog::{
     AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, Reencryption, TableWrite,
     Target, VerifiedManifest, clean, open_table, verify,
 };
-use coffer_custody::{FileKeys, Home, Keyring, Passphrase, Policy, Vault};
+use coffer_custody::{ConfigDir, FileKeys, Keyring, Passphrase, Policy, Vault};
 use coffer_format::{WriteOptions, parse_ddl};
 use parquet::{
     arrow::ArrowWriter,
@@ -23,7 +23,7 @@ use serde_json::json;
 struct Owner {
     _folder: tempfile::TempDir,
     root: PathBuf,
-    home: Home,
+    config_dir: ConfigDir,
     vault: Arc<Vault>,
     kms: Kms,
 }
@@ -32,21 +32,21 @@ impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let config_dir = ConfigDir::at(root.join("home"));
+        config_dir.create().unwrap();
+        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
         let vault = Arc::new(Vault::from(keyring));
         Self {
             _folder: folder,
-            kms: Kms::new(&home, Arc::clone(&vault)),
+            kms: Kms::new(&config_dir, Arc::clone(&vault)),
             root,
-            home,
+            config_dir,
             vault,
         }
     }
 
     fn policy(&self, text: &str) -> Policy {
-        coffer_catalog::policy::replace(&self.home, self.vault.keyring(), text).unwrap()
+        coffer_catalog::policy::replace(&self.config_dir, self.vault.keyring(), text).unwrap()
     }
 
     /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`, uniformly encrypted.
@@ -87,7 +87,7 @@ impl Owner {
 
     fn publish(&self, found: Adoption, name: &str, policy: &Policy) -> Result<VerifiedManifest, Error> {
         found.publish(
-            (&self.home, &self.vault, policy),
+            (&self.config_dir, &self.vault, policy),
             &AdoptAs { name, master: None },
             |_| (),
         )
@@ -104,7 +104,7 @@ impl Owner {
             ..NewColumns::default()
         };
         let folder = self.root.join(folder);
-        let table = TableWrite::create(&self.home, &self.vault, &self.policy(""), name, &folder, new).unwrap();
+        let table = TableWrite::create(&self.config_dir, &self.vault, &self.policy(""), name, &folder, new).unwrap();
         let writer = table.writer(WriteOptions::default()).unwrap();
         let mut file = writer.file().unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
@@ -115,7 +115,13 @@ impl Owner {
     }
 
     fn open(&self, name: &str) -> VerifiedManifest {
-        open_table(&self.home, &self.vault, &self.policy(""), &Target::Name(name.into())).unwrap()
+        open_table(
+            &self.config_dir,
+            &self.vault,
+            &self.policy(""),
+            &Target::Name(name.into()),
+        )
+        .unwrap()
     }
 
     fn is_sound(&self, name: &str) -> bool {
@@ -123,7 +129,7 @@ impl Owner {
     }
 
     fn is_registered(&self, name: &str) -> bool {
-        let register = coffer_catalog::Register::of(&self.home, self.vault.keyring());
+        let register = coffer_catalog::Register::of(&self.config_dir, self.vault.keyring());
         register.by_name(name).unwrap().is_some()
     }
 }
@@ -190,12 +196,15 @@ fn folders_are_refused_under_any_name() {
 #[test]
 fn a_master_that_files_need_is_not_destroyed_unasked() {
     let owner = Owner::new();
-    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     owner.vault.keyring().add_master("unused").unwrap();
     owner.foreign("sales/a.parquet", 0..100);
-    let before = fs::read(owner.home.register()).unwrap();
+    let before = fs::read(owner.config_dir.register()).unwrap();
     owner.foreign("sales/b.parquet", 0..100);
-    assert!(fs::read(owner.home.register()).unwrap() == before, "once is enough");
+    assert!(
+        fs::read(owner.config_dir.register()).unwrap() == before,
+        "once is enough"
+    );
     owner.adopt("sales").unwrap();
     owner.vault.keyring().add_master("other").unwrap();
     let keys = register.held_keys().unwrap();
@@ -245,7 +254,7 @@ fn a_running_kms_heeds_what_becomes_of_masters() {
     assert_eq!(*open().unwrap(), [7; 16]);
     // Under another master now.
     owner.vault.keyring().add_master("other").unwrap();
-    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     let options = coffer_catalog::RewrapOptions {
         to: Some("other".to_owned()),
         threads: 1,
@@ -293,8 +302,8 @@ fn what_spark_left_beside_its_files_goes_with_them() {
     }
     let adopted = owner.adopt("sales").unwrap();
     assert!(owner.is_sound("sales"));
-    clean::clean(&owner.home, &adopted).unwrap();
-    let write = Reencryption::begin(&owner.home, &owner.vault, &owner.policy(""), &adopted, "main").unwrap();
+    clean::clean(&owner.config_dir, &adopted).unwrap();
+    let write = Reencryption::begin(&owner.config_dir, &owner.vault, &owner.policy(""), &adopted, "main").unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     for batch in FileReader::open(&adopted, &adopted.manifest().files[0]).unwrap() {
@@ -305,7 +314,7 @@ fn what_spark_left_beside_its_files_goes_with_them() {
     drop(adopted);
     assert_eq!(rows(&owner.open("sales")), 100);
     assert!(owner.is_sound("sales"));
-    clean::clean(&owner.home, &owner.open("sales")).unwrap();
+    clean::clean(&owner.config_dir, &owner.open("sales")).unwrap();
     assert!(owner.is_sound("sales"));
     for name in markers.iter().chain(&["part-00000.parquet"]) {
         assert!(!owner.root.join("sales").join(name).exists(), "{name}");
@@ -342,7 +351,7 @@ fn another_table_inside_keeps_its_files() {
     for name in leftovers {
         fs::write(owner.root.join("sales").join(name), b"").unwrap();
     }
-    let mut removed = clean::clean(&owner.home, &owner.open("sales")).unwrap().removed;
+    let mut removed = clean::clean(&owner.config_dir, &owner.open("sales")).unwrap().removed;
     removed.sort_by_key(|path| std::cmp::Reverse(path.as_os_str().len()));
     assert_eq!(removed, leftovers.map(PathBuf::from));
     assert!(owner.is_sound("old") && owner.is_sound("day"));

@@ -64,17 +64,18 @@ impl Names for Owner {
     /// By the owner's command, at a path as written.
     fn make(&self, name: &str, folder: &str, value: i64) -> VerifiedManifest {
         let folder = self.at(folder);
-        let write = TableWrite::create_by_owner(&self.home, &self.vault, &self.policy, name, &folder, new()).unwrap();
+        let write =
+            TableWrite::create_by_owner(&self.config_dir, &self.vault, &self.policy, name, &folder, new()).unwrap();
         let pin = file(&write, value);
         write.publish(vec![pin]).unwrap()
     }
 
     fn by(&self, target: &Target) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, target)
+        open_table(&self.config_dir, &self.vault, &self.policy, target)
     }
 
     fn register(&self) -> Register {
-        Register::of(&self.home, self.vault.keyring())
+        Register::of(&self.config_dir, self.vault.keyring())
     }
 }
 
@@ -87,7 +88,7 @@ fn world(policy: &str) -> Owner {
     owner.make("b", "data/b", B);
     owner.make("spaced", "data/a%20b c", 3);
     let text = policy.replace("ROOT", owner.root.to_str().unwrap());
-    owner.policy = coffer_catalog::policy::replace(&owner.home, owner.vault.keyring(), &text).unwrap();
+    owner.policy = coffer_catalog::policy::replace(&owner.config_dir, owner.vault.keyring(), &text).unwrap();
     owner
 }
 
@@ -301,7 +302,13 @@ fn whatever_the_host_does_to_a_path() {
                 if let Ok(values) = values(opened) {
                     assert_eq!(values, [A], "{context}");
                 }
-                let next = TableWrite::next(&owner.home, &owner.vault, &owner.policy, opened, Change::Overwrite);
+                let next = TableWrite::next(
+                    &owner.config_dir,
+                    &owner.vault,
+                    &owner.policy,
+                    opened,
+                    Change::Overwrite,
+                );
                 if let Ok(write) = next {
                     // The manifest is still its own, another's lies beside.
                     let pin = file(&write, 9);
@@ -309,12 +316,12 @@ fn whatever_the_host_does_to_a_path() {
                 }
                 let itself = fs::read(owner.at("disk/data/a/_coffer").join(manifest_name(1)))
                     .is_ok_and(|bytes| coffer_format::Digest::of(&bytes) == opened.hash());
-                let cleaned = clean::clean(&owner.home, opened);
+                let cleaned = clean::clean(&owner.config_dir, opened);
                 assert!(itself || cleaned.is_err(), "{context}: {cleaned:?}");
                 if let Target::Path(path) = target {
-                    let absent = is_absent(&owner.home, owner.vault.keyring(), &owner.policy, path);
+                    let absent = is_absent(&owner.config_dir, owner.vault.keyring(), &owner.policy, path);
                     assert!(!absent.unwrap_or(false), "{context}");
-                    let made = TableWrite::create(&owner.home, &owner.vault, &owner.policy, "c", path, new());
+                    let made = TableWrite::create(&owner.config_dir, &owner.vault, &owner.policy, "c", path, new());
                     assert!(made.is_err(), "{context}");
                 }
             }
@@ -387,7 +394,14 @@ fn what_spark_makes_is_known_as_it_was_written_alone() {
     fs::create_dir(owner.at("disk/data/d")).unwrap();
     owner.link("disk/data/c", "disk/data/d");
     let create = |name: &str, path: &str| {
-        TableWrite::create(&owner.home, &owner.vault, &owner.policy, name, &owner.at(path), new())
+        TableWrite::create(
+            &owner.config_dir,
+            &owner.vault,
+            &owner.policy,
+            name,
+            &owner.at(path),
+            new(),
+        )
     };
     let write = create("c", "disk/data/c").unwrap();
     let pin = file(&write, 7);
@@ -452,10 +466,10 @@ fn an_unfinished_table_s_folder_is_no_way_into_another() {
     // The host puts the other table in its place.
     fs::rename(owner.at("t"), owner.at("was")).unwrap();
     owner.link("t", "disk/data/b");
-    assert!(clean::clean_unfinished(&owner.home, &owner.register(), &record).is_err());
+    assert!(clean::clean_unfinished(&owner.config_dir, &owner.register(), &record).is_err());
     // And without its manifests, so that it looks like leftovers.
     fs::rename(owner.at("disk/data/b/_coffer"), owner.at("hidden")).unwrap();
-    clean::clean_unfinished(&owner.home, &owner.register(), &record).unwrap();
+    clean::clean_unfinished(&owner.config_dir, &owner.register(), &record).unwrap();
     fs::rename(owner.at("hidden"), owner.at("disk/data/b/_coffer")).unwrap();
     assert_eq!(values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(), [B]);
     assert!(owner.at("was").join(&pin.path).exists());
@@ -466,7 +480,7 @@ fn a_folder_that_is_swapped_while_it_is_written() {
     for links in [false, true] {
         let owner = world("");
         let table = owner.by(&Target::Path(owner.at("data/a"))).unwrap();
-        let write = TableWrite::next(&owner.home, &owner.vault, &owner.policy, &table, Change::Append).unwrap();
+        let write = TableWrite::next(&owner.config_dir, &owner.vault, &owner.policy, &table, Change::Append).unwrap();
         let before = all_files(&owner.at("disk/data/b"));
         if links {
             away(&owner, "disk/data/a");

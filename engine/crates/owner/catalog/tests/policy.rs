@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use coffer_catalog::{Error, policy};
-use coffer_custody::{Home, Keyring, Passphrase, Policy, PolicyError};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Policy, PolicyError};
 use coffer_sealing::TableId;
 
 const FIRST: &str = "# mine\n[attestation]\naccept = [\"simulated\"]\n";
@@ -11,17 +11,21 @@ const SECOND: &str = "# mine\n[attestation]\naccept = []\n";
 
 struct Owner {
     folder: tempfile::TempDir,
-    home: Home,
+    config_dir: ConfigDir,
     keyring: Keyring,
 }
 
 impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
-        Self { folder, home, keyring }
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
+        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        Self {
+            folder,
+            config_dir,
+            keyring,
+        }
     }
 
     fn signed(text: &str) -> Self {
@@ -31,11 +35,11 @@ impl Owner {
     }
 
     fn replace(&self, text: &str) -> Policy {
-        policy::replace(&self.home, &self.keyring, text).unwrap()
+        policy::replace(&self.config_dir, &self.keyring, text).unwrap()
     }
 
     fn open(&self) -> Result<Policy, PolicyError> {
-        policy::open(&self.home, &self.keyring).map_err(|error| match error {
+        policy::open(&self.config_dir, &self.keyring).map_err(|error| match error {
             Error::Policy(error) => error,
             other => panic!("{other}"),
         })
@@ -49,7 +53,7 @@ impl Owner {
 
     /// Policy and signature as they are now.
     fn copy(&self) -> [(PathBuf, Vec<u8>); 2] {
-        [self.home.policy(), self.home.policy_signature()].map(|path| {
+        [self.config_dir.policy(), self.config_dir.policy_signature()].map(|path| {
             let bytes = fs::read(&path).unwrap();
             (path, bytes)
         })
@@ -67,23 +71,23 @@ fn what_was_never_signed_is_refused_and_signed_once_after_it_was_shown() {
     let owner = Owner::new();
     assert_eq!(owner.code(), "policy_not_found");
     // As a home of before has it.
-    fs::write(owner.home.policy(), FIRST).unwrap();
+    fs::write(owner.config_dir.policy(), FIRST).unwrap();
     let error = owner.open().unwrap_err();
     assert_eq!(error.code(), "policy_not_signed");
     assert!(error.to_string().contains("+ accept = [\"simulated\"]"), "{error}");
-    let review = policy::review(&owner.home, &owner.keyring).unwrap();
+    let review = policy::review(&owner.config_dir, &owner.keyring).unwrap();
     assert!(!review.is_signed && review.trouble.is_none());
     assert_eq!(review.difference.lines().count(), FIRST.lines().count());
     // What is signed is what was shown.
-    fs::write(owner.home.policy(), SECOND).unwrap();
-    let refused = policy::sign(&owner.home, &owner.keyring, &review);
+    fs::write(owner.config_dir.policy(), SECOND).unwrap();
+    let refused = policy::sign(&owner.config_dir, &owner.keyring, &review);
     assert!(matches!(refused, Err(Error::Policy(PolicyError::ChangedMeanwhile(_)))));
     assert_eq!(owner.code(), "policy_not_signed");
-    fs::write(owner.home.policy(), FIRST).unwrap();
-    let signed = policy::sign(&owner.home, &owner.keyring, &review).unwrap();
+    fs::write(owner.config_dir.policy(), FIRST).unwrap();
+    let signed = policy::sign(&owner.config_dir, &owner.keyring, &review).unwrap();
     assert_eq!((signed.text(), signed.head().version), (FIRST, 1));
     assert_eq!(owner.open().unwrap(), signed);
-    assert!(policy::review(&owner.home, &owner.keyring).unwrap().is_signed);
+    assert!(policy::review(&owner.config_dir, &owner.keyring).unwrap().is_signed);
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn an_edit_without_the_passphrase_is_refused_and_shown() {
         "no policy at all".to_owned(),
         format!("{FIRST}[masters]\nm = \"hadoop-kms:https://elsewhere/kms?key=k&user=u\"\n"),
     ] {
-        fs::write(owner.home.policy(), &edited).unwrap();
+        fs::write(owner.config_dir.policy(), &edited).unwrap();
         let error = owner.open().unwrap_err();
         assert_eq!(error.code(), "policy_changed", "{edited:?}");
         assert!(
@@ -108,7 +112,7 @@ fn an_edit_without_the_passphrase_is_refused_and_shown() {
         );
         // A command that edits does not sign it along.
         let record = policy::record_table(
-            &owner.home,
+            &owner.config_dir,
             &owner.keyring,
             "t",
             TableId([1; 16]),
@@ -116,9 +120,9 @@ fn an_edit_without_the_passphrase_is_refused_and_shown() {
             "main",
         );
         assert!(matches!(record, Err(Error::Policy(PolicyError::Changed { .. }))));
-        assert_eq!(fs::read_to_string(owner.home.policy()).unwrap(), edited);
+        assert_eq!(fs::read_to_string(owner.config_dir.policy()).unwrap(), edited);
     }
-    fs::write(owner.home.policy(), FIRST).unwrap();
+    fs::write(owner.config_dir.policy(), FIRST).unwrap();
     owner.open().unwrap();
 }
 
@@ -137,7 +141,7 @@ fn an_older_pair_that_is_put_back_is_refused() {
     assert_eq!(owner.open().unwrap().text(), SECOND);
     put_back(&first);
     assert_eq!(owner.code(), "policy_not_newest");
-    let review = policy::review(&owner.home, &owner.keyring).unwrap();
+    let review = policy::review(&owner.config_dir, &owner.keyring).unwrap();
     assert!(matches!(
         review.trouble,
         Some(PolicyError::NotNewest {
@@ -177,12 +181,12 @@ fn a_signature_that_is_gone_altered_or_anothers_is_none() {
 #[test]
 fn a_keyring_that_is_in_two_directories_signs_for_each() {
     let owner = Owner::signed(FIRST);
-    let copy = Home::at(owner.folder.path().join("copy"));
+    let copy = ConfigDir::at(owner.folder.path().join("copy"));
     copy.create().unwrap();
-    fs::copy(owner.home.keyring(), copy.keyring()).unwrap();
+    fs::copy(owner.config_dir.keyring(), copy.keyring()).unwrap();
     for (from, to) in [
-        (owner.home.policy(), copy.policy()),
-        (owner.home.policy_signature(), copy.policy_signature()),
+        (owner.config_dir.policy(), copy.policy()),
+        (owner.config_dir.policy_signature(), copy.policy_signature()),
     ] {
         fs::copy(from, to).unwrap();
     }
@@ -201,7 +205,7 @@ fn a_keyring_that_is_in_two_directories_signs_for_each() {
 fn what_a_command_records_is_signed_and_comments_stay() {
     let owner = Owner::signed(FIRST);
     let (id, path) = (TableId([7; 16]), owner.folder.path().join("t"));
-    let record = || policy::record_table(&owner.home, &owner.keyring, "t", id, &path, "main");
+    let record = || policy::record_table(&owner.config_dir, &owner.keyring, "t", id, &path, "main");
     record().unwrap();
     let signed = owner.open().unwrap();
     assert_eq!((signed.table("t").unwrap().id(), signed.head().version), (Some(id), 2));
@@ -209,7 +213,7 @@ fn what_a_command_records_is_signed_and_comments_stay() {
     // Nothing new is no new version.
     record().unwrap();
     assert_eq!(owner.open().unwrap().head().version, 2);
-    policy::forget_table(&owner.home, &owner.keyring, "t", id).unwrap();
+    policy::forget_table(&owner.config_dir, &owner.keyring, "t", id).unwrap();
     assert!(owner.open().unwrap().table("t").is_err());
 }
 
@@ -217,8 +221,8 @@ fn what_a_command_records_is_signed_and_comments_stay() {
 fn a_linked_policy_is_what_it_leads_to() {
     let owner = Owner::signed(FIRST);
     let elsewhere = owner.folder.path().join("elsewhere.toml");
-    fs::rename(owner.home.policy(), &elsewhere).unwrap();
-    std::os::unix::fs::symlink(&elsewhere, owner.home.policy()).unwrap();
+    fs::rename(owner.config_dir.policy(), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, owner.config_dir.policy()).unwrap();
     assert_eq!(owner.open().unwrap().text(), FIRST);
     fs::write(&elsewhere, SECOND).unwrap();
     assert_eq!(owner.code(), "policy_changed");
@@ -245,7 +249,7 @@ fn readers_beside_a_writer_see_the_one_or_the_other() {
 #[test]
 fn what_is_no_policy_is_not_signed() {
     let owner = Owner::signed(FIRST);
-    let refused = policy::replace(&owner.home, &owner.keyring, "suprise = 1\n");
+    let refused = policy::replace(&owner.config_dir, &owner.keyring, "suprise = 1\n");
     assert!(matches!(refused, Err(Error::Policy(PolicyError::Syntax { .. }))));
     assert_eq!(owner.open().unwrap().text(), FIRST);
 }

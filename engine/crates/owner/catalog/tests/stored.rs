@@ -15,7 +15,7 @@ use arrow::array::*;
 use bytes::Bytes;
 use coffer_catalog::{Change, Error, NewColumns, Register, TableWrite, VerifiedManifest, verify};
 use coffer_custody::{Draft, Policy};
-use coffer_format::{Form, OpenedFooter, StoredColumn, WriteOptions, footer, parse_ddl};
+use coffer_format::{OpenedFooter, StoredColumn, StoredEncoding, WriteOptions, footer, parse_ddl};
 use coffer_schemes::Protection;
 use coffer_sealing::KekSet;
 use owner::{Owner, read};
@@ -76,9 +76,9 @@ fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
-fn stored<'a>(table: &'a VerifiedManifest, column: &str, form: Form) -> &'a StoredColumn {
+fn stored<'a>(table: &'a VerifiedManifest, column: &str, encoding: StoredEncoding) -> &'a StoredColumn {
     let id = table.manifest().column(column).map_or(0, |column| column.id);
-    let found = |stored: &&StoredColumn| stored.column == id && stored.form == form;
+    let found = |stored: &&StoredColumn| stored.column == id && stored.encoding == encoding;
     table.manifest().stored.iter().find(found).unwrap()
 }
 
@@ -126,11 +126,11 @@ fn every_protection_comes_back() {
     assert!(report.is_sound(), "{report:?}");
     assert_eq!(report.rows_read, 350);
 
-    let forms: Vec<(u32, &str)> = table
+    let encodings: Vec<(u32, &str)> = table
         .manifest()
         .stored
         .iter()
-        .map(|stored| (stored.column, stored.form.name()))
+        .map(|stored| (stored.column, stored.encoding.name()))
         .collect();
     let wanted = [
         (1, "det"),
@@ -148,13 +148,13 @@ fn every_protection_comes_back() {
         (0, "file"),
         (0, "row"),
     ];
-    assert_eq!(forms, wanted);
+    assert_eq!(encodings, wanted);
     assert_eq!(
         table.manifest().column("price").unwrap().protection.to_string(),
         "std+ashe+ore"
     );
     // The domain is the default one, in the column's own units.
-    let ashe = stored(&table, "price", Form::Of(Protection::Ashe));
+    let ashe = stored(&table, "price", StoredEncoding::Of(Protection::Ashe));
     assert_eq!(ashe.domain.map(|domain| domain.max), Some(100_000_000));
 }
 
@@ -175,8 +175,8 @@ fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
     let owner = Owner::new(POLICY);
     let table = owner.table();
     let (det, tee) = (
-        stored(&table, "id", Form::Of(Protection::Det)).name(),
-        stored(&table, "age", Form::Of(Protection::Tee)).name(),
+        stored(&table, "id", StoredEncoding::Of(Protection::Det)).name(),
+        stored(&table, "age", StoredEncoding::Of(Protection::Tee)).name(),
     );
     let none = table.stored_keks([det.as_str()]).unwrap();
     assert!(none.is_empty());
@@ -218,14 +218,17 @@ fn statistics_show_order_where_order_shows_and_nothing_else() {
         let shown = chunk.statistics().is_some_and(|found| found.min_bytes_opt().is_some());
         assert_eq!(
             shown,
-            matches!(stored.form, Form::Of(Protection::Ope) | Form::Of(Protection::Plain)),
+            matches!(
+                stored.encoding,
+                StoredEncoding::Of(Protection::Ope) | StoredEncoding::Of(Protection::Plain)
+            ),
             "{}",
-            stored.form
+            stored.encoding
         );
         assert!(chunk.column_index_offset().is_none());
         assert_eq!(
             chunk.crypto_metadata().is_some(),
-            stored.form == Form::Of(Protection::Tee)
+            stored.encoding == StoredEncoding::Of(Protection::Tee)
         );
     }
 }
@@ -243,16 +246,16 @@ fn links_make_equal_values_of_two_tables_equal() {
     let u = write.publish(vec![file.finish().unwrap().pin]).unwrap();
     let encrypted = |table: &VerifiedManifest| {
         let codec = table.codec().unwrap();
-        let name = stored(table, "id", Form::Of(Protection::Det)).name();
+        let name = stored(table, "id", StoredEncoding::Of(Protection::Det)).name();
         codec.encrypt(codec.position(&name).unwrap(), &ids).unwrap()
     };
     assert_eq!(&encrypted(&t), &encrypted(&u));
     assert_eq!(
-        stored(&t, "id", Form::Of(Protection::Det)).group(t.manifest().table),
-        stored(&u, "id", Form::Of(Protection::Det)).group(u.manifest().table)
+        stored(&t, "id", StoredEncoding::Of(Protection::Det)).group(t.manifest().table),
+        stored(&u, "id", StoredEncoding::Of(Protection::Det)).group(u.manifest().table)
     );
     assert_eq!(read(&owner.open("u").unwrap()).unwrap().column(0), &ids);
-    let links = Register::of(&owner.home, owner.vault.keyring()).links().unwrap();
+    let links = Register::of(&owner.config_dir, owner.vault.keyring()).links().unwrap();
     assert_eq!(links.len(), 1);
     assert_eq!((links[0].name.as_str(), links[0].master.as_str()), ("id", "main"));
 
@@ -267,7 +270,14 @@ fn links_make_equal_values_of_two_tables_equal() {
             columns: parse_ddl(ddl).unwrap(),
             ..NewColumns::default()
         };
-        TableWrite::create(&owner.home, &owner.vault, policy, name, &owner.root.join(name), new)
+        TableWrite::create(
+            &owner.config_dir,
+            &owner.vault,
+            policy,
+            name,
+            &owner.root.join(name),
+            new,
+        )
     };
     let refused = create(&owner, &pinned, "v", "id BIGINT").map(|_| ());
     assert!(matches!(refused, Err(Error::PolicyLink { .. })));
@@ -293,7 +303,7 @@ fn links_make_equal_values_of_two_tables_equal() {
 fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
     let owner = Owner::new(POLICY);
     let first = owner.table();
-    let next = |policy: &Policy, change| TableWrite::next(&owner.home, &owner.vault, policy, &first, change);
+    let next = |policy: &Policy, change| TableWrite::next(&owner.config_dir, &owner.vault, policy, &first, change);
     // Other domains and links in the policy change nothing of a table that is there; other protections are refused.
     let narrower = POLICY.replace("domain = [0, 150]", "domain = [0, 9]");
     let narrower = owner.policy_of(&narrower);
@@ -318,7 +328,7 @@ fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
         columns: parse_ddl("id BIGINT, age INT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::next(&owner.home, &owner.vault, &tee, &second, Change::Replace(new)).unwrap();
+    let write = TableWrite::next(&owner.config_dir, &owner.vault, &tee, &second, Change::Replace(new)).unwrap();
     assert!(write.stored().is_empty());
     let before = &second.manifest().stored;
     let ids: Vec<u32> = write.columns().iter().map(|column| column.id).collect();
@@ -340,21 +350,21 @@ fn a_chunk_altered_or_swapped_is_found() {
     let table = owner.table();
     let path = file(&table, 0);
     let whole = fs::read(&path).unwrap();
-    for (column, form) in [
-        ("id", Form::Of(Protection::Det)),
-        ("age", Form::Of(Protection::Ope)),
-        ("price", Form::Of(Protection::Ashe)),
-        ("price", Form::Of(Protection::Std)),
-        ("open", Form::Of(Protection::Plain)),
+    for (column, encoding) in [
+        ("id", StoredEncoding::Of(Protection::Det)),
+        ("age", StoredEncoding::Of(Protection::Ope)),
+        ("price", StoredEncoding::Of(Protection::Ashe)),
+        ("price", StoredEncoding::Of(Protection::Std)),
+        ("open", StoredEncoding::Of(Protection::Plain)),
     ] {
-        let name = stored(&table, column, form).name();
+        let name = stored(&table, column, encoding).name();
         let (start, length) = chunk(&table, 0, 1, &name);
         // One bit, in the last of its bytes.
         let last = start + length - 1;
         write_at(&path, last, &[whole[last as usize] ^ 1]);
         assert!(
             matches!(finding(&table), Error::Format(FormatError::ChunkDigest)),
-            "{column} {form}"
+            "{column} {encoding}"
         );
         fs::write(&path, &whole).unwrap();
         // The same column of another row group, where it is as long.
@@ -364,13 +374,13 @@ fn a_chunk_altered_or_swapped_is_found() {
             write_at(&path, start, bytes);
             assert!(
                 matches!(finding(&table), Error::Format(FormatError::ChunkDigest)),
-                "{column} {form}"
+                "{column} {encoding}"
             );
             fs::write(&path, &whole).unwrap();
         }
     }
     // What is encrypted has no digest and needs none.
-    let tee = stored(&table, "age", Form::Of(Protection::Tee)).name();
+    let tee = stored(&table, "age", StoredEncoding::Of(Protection::Tee)).name();
     let (start, length) = chunk(&table, 0, 1, &tee);
     write_at(&path, start + length - 1, &[whole[(start + length - 1) as usize] ^ 1]);
     assert!(matches!(finding(&table), Error::Format(FormatError::Parquet(_))));
@@ -401,7 +411,7 @@ fn digests_and_values_that_do_not_agree_are_found() {
     let path = owner.root.join("t").join(&pin.path);
     let ashe = stored
         .iter()
-        .find(|stored| stored.form == Form::Of(Protection::Ashe))
+        .find(|stored| stored.encoding == StoredEncoding::Of(Protection::Ashe))
         .unwrap();
     let whole = fs::read(&path).unwrap();
     let metadata = ArrowReaderMetadata::load(&fs::File::open(&path).unwrap(), ArrowReaderOptions::new()).unwrap();
@@ -413,11 +423,11 @@ fn digests_and_values_that_do_not_agree_are_found() {
     let at = chunk.len() - 8;
     chunk[at] = chunk[at].wrapping_add(1);
     write_at(&path, start, chunk);
-    let clear = || stored.iter().filter(|stored| stored.form.is_clear());
-    let place = clear()
-        .position(|stored| stored.form == Form::Of(Protection::Ashe))
+    let clear = || stored.iter().filter(|stored| stored.encoding.is_clear());
+    let position = clear()
+        .position(|stored| stored.encoding == StoredEncoding::Of(Protection::Ashe))
         .unwrap();
-    pin.chunks[0][place] = coffer_format::Digest::of(chunk);
+    pin.chunks[0][position] = coffer_format::Digest::of(chunk);
     let table = write.publish(vec![pin]).unwrap();
     let found = finding(&table);
     assert!(
@@ -502,7 +512,7 @@ fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
         assert!(refused.hint().is_some());
         assert!(!owner.root.join("t").exists());
         assert!(
-            Register::of(&owner.home, owner.vault.keyring())
+            Register::of(&owner.config_dir, owner.vault.keyring())
                 .tables()
                 .unwrap()
                 .is_empty()

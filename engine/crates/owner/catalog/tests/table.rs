@@ -37,7 +37,12 @@ impl Owner {
     }
 
     fn open_path(&self, path: &Path) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, &Target::Path(path.to_owned()))
+        open_table(
+            &self.config_dir,
+            &self.vault,
+            &self.policy,
+            &Target::Path(path.to_owned()),
+        )
     }
 
     fn manifest(&self, name: &str) -> PathBuf {
@@ -116,7 +121,11 @@ fn files_hold_nothing_in_clear() {
     file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), vec![column]).unwrap())
         .unwrap();
     let table = table.publish(vec![file.finish().unwrap().pin]).unwrap();
-    for path in [self::file(&table, 0), owner.manifest("secret"), owner.home.register()] {
+    for path in [
+        self::file(&table, 0),
+        owner.manifest("secret"),
+        owner.config_dir.register(),
+    ] {
         let bytes = fs::read(path).unwrap();
         assert!(!bytes.windows(11).any(|window| window == b"distinctive"));
     }
@@ -211,7 +220,7 @@ fn manifest_of_an_older_state_is_refused() {
     let old = owner.numbers("t", &[&[1]]);
     let manifest = fs::read(owner.manifest("t")).unwrap();
     // The same table id and version with another content, sealed under the right key, is not the one published.
-    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     register.remove(old.manifest().table).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     owner.numbers("t", &[&[2]]);
@@ -260,7 +269,7 @@ fn file_missing_cut_swapped_plain_or_extra() {
     let report = verify::verify(&table, true, |_| ()).unwrap();
     assert_eq!((report.findings.len(), report.extra.len()), (0, 1));
     assert!(
-        clean::clean(&owner.home, &table).unwrap().removed.is_empty(),
+        clean::clean(&owner.config_dir, &table).unwrap().removed.is_empty(),
         "only leftovers of ours are removed"
     );
 }
@@ -386,7 +395,7 @@ fn names_folders_and_columns_that_do_not_fit() {
 }
 
 #[test]
-fn folder_of_another_home_is_foreign() {
+fn folder_of_another_config_dir_is_foreign() {
     let (owner, other) = (Owner::new(POLICY), Owner::new(POLICY));
     let table = other.numbers("t", &[&[1]]);
     assert!(matches!(
@@ -394,7 +403,7 @@ fn folder_of_another_home_is_foreign() {
         Err(Error::ForeignTable { .. })
     ));
     // A register that another keyring sealed does not open.
-    fs::copy(other.home.register(), owner.home.register()).unwrap();
+    fs::copy(other.config_dir.register(), owner.config_dir.register()).unwrap();
     assert!(matches!(owner.open("t"), Err(Error::RegisterAltered(_))));
 }
 
@@ -408,11 +417,13 @@ fn interrupted_before_the_manifest() {
     drop(table);
     assert!(matches!(owner.open("t"), Err(Error::Unfinished(_))));
     assert!(matches!(owner.open_path(&folder), Err(Error::Unfinished(_))));
-    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     let record = register.by_name("t").unwrap().unwrap();
     assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
     assert_eq!(
-        clean::clean_unfinished(&owner.home, &register, &record).unwrap().len(),
+        clean::clean_unfinished(&owner.config_dir, &register, &record)
+            .unwrap()
+            .len(),
         1
     );
     assert!(!folder.exists());
@@ -431,14 +442,14 @@ fn folders_that_were_there_stay() {
             ..NewColumns::default()
         };
         let folder = owner.root.join(folder);
-        TableWrite::create(&owner.home, &owner.vault, &owner.policy, name, &folder, new).map(|_| ())
+        TableWrite::create(&owner.config_dir, &owner.vault, &owner.policy, name, &folder, new).map(|_| ())
     };
     assert!(matches!(second("other", "new"), Err(Error::FolderTaken(_))));
     assert!(first.folder().exists());
 
     fs::create_dir(owner.root.join("mine")).unwrap();
     // In the register's place lies what cannot be replaced.
-    let register = owner.home.register();
+    let register = owner.config_dir.register();
     let blocked = register.with_file_name("register.coffer.tmp");
     fs::create_dir(&blocked).unwrap();
     for folder in ["mine", "mine/a/b", "x/y"] {

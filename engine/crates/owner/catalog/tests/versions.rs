@@ -14,7 +14,7 @@ use owner::{Owner, columns, read};
 
 impl Owner {
     fn next(&self, parent: &VerifiedManifest, change: Change) -> Result<TableWrite, Error> {
-        TableWrite::next(&self.home, &self.vault, &self.policy, parent, change)
+        TableWrite::next(&self.config_dir, &self.vault, &self.policy, parent, change)
     }
 
     /// A table of one BIGINT column `a` with this row.
@@ -183,10 +183,10 @@ fn given_up_and_killed_writes_leave_the_old_version() {
     std::mem::forget(write.writer(WriteOptions::default()).unwrap().file().unwrap());
     let opened = owner.open("t").unwrap();
     assert_eq!(verify::verify(&opened, false, |_| ()).unwrap().extra.len(), 2);
-    let cleaned = clean::clean(&owner.home, &opened).unwrap();
+    let cleaned = clean::clean(&owner.config_dir, &opened).unwrap();
     assert!(cleaned.writing && cleaned.removed.is_empty());
     drop(write);
-    let cleaned = clean::clean(&owner.home, &opened).unwrap();
+    let cleaned = clean::clean(&owner.config_dir, &opened).unwrap();
     assert!(!cleaned.writing);
     assert_eq!(cleaned.removed.len(), 2);
     assert!(verify::verify(&opened, true, |_| ()).unwrap().is_sound());
@@ -196,13 +196,13 @@ fn given_up_and_killed_writes_leave_the_old_version() {
 fn superseded_files_stay_while_somebody_reads() {
     let owner = Owner::new("");
     let first = owner.number("t", 1);
-    let reading = Lease::shared(&owner.home, first.manifest().table, Use::Reading).unwrap();
+    let reading = Lease::shared(&owner.config_dir, first.manifest().table, Use::Reading).unwrap();
     let second = publish(owner.next(&first, Change::Overwrite).unwrap(), &[2]);
-    let cleaned = clean::clean(&owner.home, &second).unwrap();
+    let cleaned = clean::clean(&owner.config_dir, &second).unwrap();
     assert!(cleaned.reading && cleaned.removed.is_empty());
     assert_eq!(values(&first), [1], "the version that was opened is still read");
     drop(reading);
-    let cleaned = clean::clean(&owner.home, &second).unwrap();
+    let cleaned = clean::clean(&owner.config_dir, &second).unwrap();
     assert_eq!((cleaned.reading, cleaned.removed.len()), (false, 1));
     assert_eq!(values(&owner.open("t").unwrap()), [2]);
     assert_eq!(second.check_chain().unwrap(), 2, "manifests are kept");
@@ -282,7 +282,7 @@ fn partitions_are_protected_overwritten_and_cleaned() {
     let not = owner.next(&fourth, Change::OverwriteWhere(vec![("n".to_owned(), None)]));
     assert!(matches!(not, Err(Error::NotAPartition(_))));
     assert!(verify::verify(&fourth, true, |_| ()).unwrap().is_sound());
-    assert_eq!(clean::clean(&owner.home, &fourth).unwrap().removed.len(), 4);
+    assert_eq!(clean::clean(&owner.config_dir, &fourth).unwrap().removed.len(), 4);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_plain_partition_column_shows_in_paths_and_no_other_does() {
     );
     drop(write);
     assert!(owner.root.join("t/day=1970-01-02").is_dir());
-    assert_eq!(clean::clean(&owner.home, &table).unwrap().removed.len(), 1);
+    assert_eq!(clean::clean(&owner.config_dir, &table).unwrap().removed.len(), 1);
     assert!(!owner.root.join("t/day=1970-01-02").exists());
     // Beside partitions no other column can be plain.
     let refused = owner.create("u", PARTITIONED, &["day"]).err().unwrap();
@@ -376,11 +376,11 @@ fn partition_columns_that_cannot_be() {
 fn absent_dropped_and_made_again() {
     let owner = Owner::new("");
     let folder = owner.root.join("t");
-    let absent = || is_absent(&owner.home, owner.vault.keyring(), &owner.policy, &folder).unwrap();
+    let absent = || is_absent(&owner.config_dir, owner.vault.keyring(), &owner.policy, &folder).unwrap();
     assert!(absent());
     let table = owner.number("t", 1);
     assert!(!absent());
-    let register = coffer_catalog::Register::of(&owner.home, owner.vault.keyring());
+    let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     let id = table.manifest().table;
     assert!(matches!(
         clean::forget_dropped(&register, id),

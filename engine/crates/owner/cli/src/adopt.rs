@@ -22,8 +22,8 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         Some(name) => name.clone(),
         None => site::name_of(&args.path, "PATH", "--name")?,
     };
-    let home = site.home()?;
-    let (policy, vault) = site.open_home()?;
+    let config_dir = site.config_dir()?;
+    let (policy, vault) = site.open_config_dir()?;
     let vault = Arc::new(vault);
     // Looking opens the keys of all files.
     let used = TableUse {
@@ -42,10 +42,10 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         name: &name,
         master: args.master.as_deref(),
     };
-    let adopted = found.publish((&home, &vault, &policy), &table, |size| bar.inc(size));
+    let adopted = found.publish((&config_dir, &vault, &policy), &table, |size| bar.inc(size));
     bar.finish_and_clear();
     let sealed = adopted?;
-    record(&home, vault.keyring(), &policy, &sealed)?;
+    record(&config_dir, vault.keyring(), &policy, &sealed)?;
     output::made(args.json, "adopted", &name, &sealed, started, Value::Null);
     eprintln!(
         "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."

@@ -67,8 +67,8 @@ pub(crate) struct Cli {
 #[derive(Args)]
 pub(crate) struct Global {
     /// Folder of keyring, policy and register [default: $COFFER_HOME, else ~/.coffer]
-    #[arg(long, global = true, value_name = "FOLDER")]
-    pub(crate) home: Option<LocalPath>,
+    #[arg(long = "home", global = true, value_name = "FOLDER")]
+    pub(crate) config_dir: Option<LocalPath>,
     /// File that holds the keyring's passphrase [default: $COFFER_PASSPHRASE, else a prompt]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) passphrase_file: Option<LocalPath>,

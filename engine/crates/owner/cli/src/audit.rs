@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) fn run(site: &Site, args: &Audit) -> Result<(), Failure> {
-    let log = AuditLog::of(&site.home()?, &site.keyring()?);
+    let log = AuditLog::of(&site.config_dir()?, &site.keyring()?);
     match &args.command {
         AuditCommand::Show(args) => show(&log, args),
         AuditCommand::Verify { json } => verify(&log, *json),
@@ -65,7 +65,7 @@ fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
 
 /// Something that is about to be done with keys: the log has it first, or it is not done.
 pub(crate) fn note(site: &Site, keyring: &Keyring, event: Event) -> Result<(), Failure> {
-    Ok(AuditLog::of(&site.home()?, keyring).append(&Who::owner(), event)?)
+    Ok(AuditLog::of(&site.config_dir()?, keyring).append(&Who::owner(), event)?)
 }
 
 /// A table of which these columns are used; none named: all.

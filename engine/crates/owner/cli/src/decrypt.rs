@@ -30,9 +30,9 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{} exists already", args.dst.display())));
     }
     // A single file is opened without a home too, and then there is no zone.
-    let homeless = args.kek_file.is_some() && !site.home()?.policy().exists();
+    let homeless = args.kek_file.is_some() && !site.config_dir()?.policy().exists();
     if *args.dst != *Path::new("-") && !homeless {
-        site.open_home()?.0.check_plain([&*args.dst])?;
+        site.open_config_dir()?.0.check_plain([&*args.dst])?;
     }
     if let Some(kek_file) = &args.kek_file {
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;

@@ -11,7 +11,7 @@ use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
     Change, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, VerifiedManifest, open_table, policy,
 };
-use coffer_custody::{Home, Keyring, Policy, Vault};
+use coffer_custody::{ConfigDir, Keyring, Policy, Vault};
 use coffer_format::{ColumnOrder, SparkType, WriteOptions, WrittenFile};
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -31,12 +31,12 @@ const FILE_UNITS: usize = 8;
 pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let started = Instant::now();
     let threads = pieces::threads(args.threads);
-    let home = site.home()?;
-    let (policy, vault) = site.open_home()?;
+    let config_dir = site.config_dir()?;
+    let (policy, vault) = site.open_config_dir()?;
     let source = Source::open(args, threads)?;
     let table = match args.append {
-        true => appended(&home, &vault, &policy, &source, &args.dst)?,
-        false => created(&home, &vault, &policy, &source, args)?,
+        true => appended(&config_dir, &vault, &policy, &source, &args.dst)?,
+        false => created(&config_dir, &vault, &policy, &source, args)?,
     };
     let name = table.name().to_owned();
     let event = Event::granted("encrypt").table(TableUse {
@@ -79,7 +79,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let ordered = ordered_columns(&table, &written);
     let sealed = table.publish(written.into_iter().map(|file| file.pin).collect())?;
     if !args.append {
-        record(&home, vault.keyring(), &policy, &sealed)?;
+        record(&config_dir, vault.keyring(), &policy, &sealed)?;
     }
     let order = json!({ "ordered_columns": ordered });
     output::made(args.json, "sealed", &name, &sealed, started, order);
@@ -94,7 +94,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
 }
 
 fn created(
-    home: &Home,
+    config_dir: &ConfigDir,
     vault: &Vault,
     policy: &Policy,
     source: &Source,
@@ -108,7 +108,7 @@ fn created(
         columns: source.columns().to_vec(),
         ..NewColumns::default()
     };
-    let write = TableWrite::create_by_owner(home, vault, policy, &name, &args.dst, columns)?;
+    let write = TableWrite::create_by_owner(config_dir, vault, policy, &name, &args.dst, columns)?;
     note_links(&write.spellings());
     Ok(write)
 }
@@ -125,8 +125,14 @@ pub(crate) fn note_links(spellings: &[PathBuf]) {
 }
 
 /// The next version of a table that is there, with the source's rows after its own.
-fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &Path) -> Result<TableWrite, Failure> {
-    let parent = open_table(home, vault, policy, &target(dst))?;
+fn appended(
+    config_dir: &ConfigDir,
+    vault: &Vault,
+    policy: &Policy,
+    source: &Source,
+    dst: &Path,
+) -> Result<TableWrite, Failure> {
+    let parent = open_table(config_dir, vault, policy, &target(dst))?;
     let table = parent.manifest();
     if !table.partition_columns.is_empty() {
         return Err(Failure::usage(format!(
@@ -174,12 +180,12 @@ fn appended(home: &Home, vault: &Vault, policy: &Policy, source: &Source, dst: &
             failure.hint("make the table anew under another name, with more `rows` for its ashe columns in the policy")
         );
     }
-    Ok(TableWrite::next(home, vault, policy, &parent, Change::Append)?)
+    Ok(TableWrite::next(config_dir, vault, policy, &parent, Change::Append)?)
 }
 
 /// Gives the policy the entry of a new table, and the links' ids.
 pub(crate) fn record(
-    home: &Home,
+    config_dir: &ConfigDir,
     keyring: &Keyring,
     before: &Policy,
     sealed: &VerifiedManifest,
@@ -190,22 +196,33 @@ pub(crate) fn record(
         .ok()
         .and_then(|table| table.path())
         .unwrap_or(sealed.folder());
-    let recorded = policy::record_table(home, keyring, name, sealed.manifest().table, path, sealed.master());
+    let recorded = policy::record_table(
+        config_dir,
+        keyring,
+        name,
+        sealed.manifest().table,
+        path,
+        sealed.master(),
+    );
     recorded.map_err(|error| {
         let failure = Failure::from(error);
         eprintln!("warning: `{name}` is a table now, but the policy could not be given its entry");
         failure
     })?;
-    record_links(home, keyring, sealed.manifest()).inspect_err(|_| {
+    record_links(config_dir, keyring, sealed.manifest()).inspect_err(|_| {
         eprintln!("warning: `{name}` is a table now, but the policy could not be given its links");
     })
 }
 
 /// Gives the policy the ids of the links that the table's columns are in.
-fn record_links(home: &Home, keyring: &Keyring, manifest: &Manifest) -> Result<(), Failure> {
+fn record_links(config_dir: &ConfigDir, keyring: &Keyring, manifest: &Manifest) -> Result<(), Failure> {
     let used = |link: &LinkRecord| manifest.stored.iter().any(|stored| stored.link == Some(link.id));
-    for link in Register::of(home, keyring).links()?.iter().filter(|link| used(link)) {
-        policy::record_link(home, keyring, &link.name, link.id, &link.master)?;
+    for link in Register::of(config_dir, keyring)
+        .links()?
+        .iter()
+        .filter(|link| used(link))
+    {
+        policy::record_link(config_dir, keyring, &link.name, link.id, &link.master)?;
     }
     Ok(())
 }

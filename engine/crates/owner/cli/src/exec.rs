@@ -40,7 +40,7 @@ pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
         .arg("--serve")
         .arg(socket)
         .arg("--home")
-        .arg(site.home()?.path());
+        .arg(site.config_dir()?.path());
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);
     }
@@ -99,7 +99,7 @@ fn python(
     command
         .args(["-m", "coffer", name])
         .arg("--home")
-        .arg(site.home()?.path());
+        .arg(site.config_dir()?.path());
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);
     }

@@ -3,7 +3,7 @@
 use std::{fmt::Display, path::Path, process::ExitCode};
 
 use coffer_catalog::{AdoptError, Error as TableError};
-use coffer_custody::{HomeError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
+use coffer_custody::{ConfigDirError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
 use coffer_format::Error as FormatError;
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
@@ -190,8 +190,8 @@ impl From<LocationError> for Failure {
     }
 }
 
-impl From<HomeError> for Failure {
-    fn from(error: HomeError) -> Self {
+impl From<ConfigDirError> for Failure {
+    fn from(error: ConfigDirError) -> Self {
         Self {
             exit: Exit::Io,
             message: error.to_string(),

@@ -10,23 +10,23 @@ use crate::{
 };
 
 pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
-    let home = site.home()?;
-    home.create()?;
-    let keyring = if args.keep && home.keyring().exists() {
+    let config_dir = site.config_dir()?;
+    config_dir.create()?;
+    let keyring = if args.keep && config_dir.keyring().exists() {
         None
     } else {
-        if home.keyring().exists() {
-            return Err(coffer_custody::KeyringError::Exists(home.keyring()).into());
+        if config_dir.keyring().exists() {
+            return Err(coffer_custody::KeyringError::Exists(config_dir.keyring()).into());
         }
         let passphrase = match site.given_passphrase()? {
             Some(passphrase) => passphrase,
             None => site::prompt_new()?,
         };
-        let keyring = Keyring::create(&home.keyring(), &passphrase)?;
-        println!("keyring: {}", home.keyring().display());
+        let keyring = Keyring::create(&config_dir.keyring(), &passphrase)?;
+        println!("keyring: {}", config_dir.keyring().display());
         Some(keyring)
     };
-    if home.policy().exists() {
+    if config_dir.policy().exists() {
         if keyring.is_some() {
             eprintln!("There is a policy already; nothing uses it before you sign it: coffer policy sign");
         }
@@ -35,8 +35,8 @@ pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
             Some(keyring) => keyring,
             None => site.keyring()?,
         };
-        policy::create(&home, &keyring)?;
-        println!("policy: {}", home.policy().display());
+        policy::create(&config_dir, &keyring)?;
+        println!("policy: {}", config_dir.policy().display());
     }
     eprintln!("Keep a copy of the keyring and of its passphrase: without both, no sealed table can be read again.");
     Ok(())

@@ -111,7 +111,7 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
         }
         let stored = stored().map(|(stored, bytes)| {
             json!({
-                "name": stored.name(), "column": column_name(manifest, stored), "form": stored.form.name(),
+                "name": stored.name(), "column": column_name(manifest, stored), "form": stored.encoding.name(),
                 "type": stored.kind.to_string(), "link": stored.link.map(|link| link.to_string()), "bytes": bytes,
             })
         });
@@ -169,7 +169,7 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
         rows.push(vec![
             stored.name(),
             column_name(manifest, stored).unwrap_or_default().to_owned(),
-            stored.form.name().to_owned(),
+            stored.encoding.name().to_owned(),
             stored.kind.to_string(),
             output::size(*bytes),
         ]);

@@ -20,7 +20,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_audit::{Event, Seldom, TableUse};
 use coffer_catalog::{Error as TableError, Kms, Register};
-use coffer_custody::{Home, PolicyDigest, Stamp, Vault};
+use coffer_custody::{ConfigDir, PolicyDigest, Stamp, Vault};
 use coffer_format::Digest;
 use coffer_sealing::KekId;
 use serde::Deserialize;
@@ -45,14 +45,14 @@ struct Request<'a> {
 }
 
 pub(crate) fn run(site: &Site) -> Result<(), Failure> {
-    let (policy, vault) = site.open_home()?;
+    let (policy, vault) = site.open_config_dir()?;
     let vault = Arc::new(vault);
     let mut followed = Followed {
-        home: site.home()?,
+        config_dir: site.config_dir()?,
         digest: policy.digest(),
         stamps: None,
     };
-    let kms = Kms::new(&site.home()?, Arc::clone(&vault));
+    let kms = Kms::new(&site.config_dir()?, Arc::clone(&vault));
     let mut log = Log::new(site, &vault);
     let mut input = Lines::of_stdin()?;
     let mut output = std::io::stdout().lock();
@@ -76,7 +76,7 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
 
 /// The policy whose masters are asked. A client may stay for days.
 struct Followed {
-    home: Home,
+    config_dir: ConfigDir,
     digest: PolicyDigest,
     /// Of the files, once they rest.
     stamps: Option<[Stamp; 2]>,
@@ -84,7 +84,7 @@ struct Followed {
 
 impl Followed {
     fn follow(&mut self, vault: &Vault) -> Result<(), Refusal> {
-        let stamps = [self.home.policy(), self.home.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()].map(|path| Stamp::of(&path).ok());
         let stamps = match stamps {
             [Some(policy), Some(signature)] => Some([policy, signature]),
             _ => None,
@@ -92,7 +92,7 @@ impl Followed {
         if stamps.is_some() && stamps == self.stamps {
             return Ok(());
         }
-        let opened = coffer_catalog::policy::open(&self.home, vault.keyring());
+        let opened = coffer_catalog::policy::open(&self.config_dir, vault.keyring());
         let policy = opened.map_err(|error| (error.to_string(), error.hint()))?;
         if policy.digest() != self.digest {
             vault.follow(coffer_kms::of(&policy));
@@ -251,7 +251,7 @@ impl<'a> Log<'a> {
     fn note(&self, master: &str, mut event: Event) -> Result<(), Failure> {
         match master.parse::<KekId>() {
             Ok(id) => {
-                let known = Register::of(&self.site.home()?, self.vault.keyring()).by_id(id.table())?;
+                let known = Register::of(&self.site.config_dir()?, self.vault.keyring()).by_id(id.table())?;
                 event = event.table(TableUse {
                     name: known.map_or_else(String::new, |record| record.name),
                     id: id.table().to_string(),

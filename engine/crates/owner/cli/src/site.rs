@@ -7,30 +7,30 @@ use std::{
 
 use coffer_audit::Event;
 use coffer_catalog::{Target, VerifiedManifest, open_table};
-use coffer_custody::{Draft, Home, Keyring, Passphrase, PassphraseError, Policy, Vault};
+use coffer_custody::{ConfigDir, Draft, Keyring, Passphrase, PassphraseError, Policy, Vault};
 
 use crate::{args::Global, audit, failure::Failure};
 
 pub(crate) struct Site {
-    home: Option<PathBuf>,
+    config_dir: Option<PathBuf>,
     passphrase_file: Option<PathBuf>,
 }
 
 impl Site {
     pub(crate) fn new(global: &Global) -> Self {
         Self {
-            home: global.home.as_deref().map(Path::to_path_buf),
+            config_dir: global.config_dir.as_deref().map(Path::to_path_buf),
             passphrase_file: global.passphrase_file.as_deref().map(Path::to_path_buf),
         }
     }
 
-    pub(crate) fn home(&self) -> Result<Home, Failure> {
-        Ok(Home::locate(self.home.as_deref())?)
+    pub(crate) fn config_dir(&self) -> Result<ConfigDir, Failure> {
+        Ok(ConfigDir::locate(self.config_dir.as_deref())?)
     }
 
     /// The home that was named on the command line.
-    pub(crate) fn named_home(&self) -> Option<&Path> {
-        self.home.as_deref()
+    pub(crate) fn named_config_dir(&self) -> Option<&Path> {
+        self.config_dir.as_deref()
     }
 
     pub(crate) fn passphrase_file(&self) -> Option<&Path> {
@@ -58,7 +58,7 @@ impl Site {
     }
 
     pub(crate) fn keyring(&self) -> Result<Keyring, Failure> {
-        let path = self.home()?.keyring();
+        let path = self.config_dir()?.keyring();
         // Say that there is none before asking for its passphrase.
         if !path.exists() {
             return Err(coffer_custody::KeyringError::NotFound(path).into());
@@ -67,18 +67,18 @@ impl Site {
     }
 
     /// The policy, if its owner signed it, and the keyring joined with its masters.
-    pub(crate) fn open_home(&self) -> Result<(Policy, Vault), Failure> {
+    pub(crate) fn open_config_dir(&self) -> Result<(Policy, Vault), Failure> {
         // Say what is wrong with the policy before asking for a passphrase.
         self.draft()?;
         let keyring = self.keyring()?;
-        let policy = coffer_catalog::policy::open(&self.home()?, &keyring)?;
+        let policy = coffer_catalog::policy::open(&self.config_dir()?, &keyring)?;
         let masters = coffer_kms::of(&policy);
         Ok((policy, Vault::new(keyring, masters)))
     }
 
     /// What the policy's file says, whoever wrote it: for reports, which decide nothing.
     pub(crate) fn draft(&self) -> Result<Draft, Failure> {
-        Ok(Draft::load(&self.home()?.policy())?)
+        Ok(Draft::load(&self.config_dir()?.policy())?)
     }
 
     /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first,
@@ -90,8 +90,8 @@ impl Site {
         columns: &[String],
         check: impl FnOnce(&VerifiedManifest) -> Result<(), Failure>,
     ) -> Result<VerifiedManifest, Failure> {
-        let (policy, vault) = self.open_home()?;
-        let table = open_table(&self.home()?, &vault, &policy, target)?;
+        let (policy, vault) = self.open_config_dir()?;
+        let table = open_table(&self.config_dir()?, &vault, &policy, target)?;
         check(&table)?;
         audit::note(
             self,
@@ -102,8 +102,8 @@ impl Site {
     }
 
     pub(crate) fn open(&self, target: &Target) -> Result<VerifiedManifest, Failure> {
-        let (policy, vault) = self.open_home()?;
-        Ok(open_table(&self.home()?, &vault, &policy, target)?)
+        let (policy, vault) = self.open_config_dir()?;
+        Ok(open_table(&self.config_dir()?, &vault, &policy, target)?)
     }
 }
 

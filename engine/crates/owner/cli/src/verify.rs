@@ -8,7 +8,7 @@ use coffer_catalog::{
     clean::{self, Cleaned},
     open_table, spelling, unfinished_at, verify,
 };
-use coffer_custody::{Home, Policy, Vault};
+use coffer_custody::{ConfigDir, Policy, Vault};
 use serde_json::json;
 
 use crate::{
@@ -28,20 +28,20 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
         .as_deref()
         .ok_or_else(|| Failure::usage("no table is named"))?;
     let target = site::target(table);
-    let home = site.home()?;
-    let (policy, vault) = site.open_home()?;
-    record_path(site, &home, (&vault, &policy), args)?;
-    let register = Register::of(&home, vault.keyring());
-    let table = match open_table(&home, &vault, &policy, &target) {
+    let config_dir = site.config_dir()?;
+    let (policy, vault) = site.open_config_dir()?;
+    record_path(site, &config_dir, (&vault, &policy), args)?;
+    let register = Register::of(&config_dir, vault.keyring());
+    let table = match open_table(&config_dir, &vault, &policy, &target) {
         Ok(table) => table,
         Err(Error::Unfinished(name)) => {
             let record = register.by_name(&name)?.ok_or(Error::UnknownTable(name))?;
-            return unfinished(&home, &register, &record, args);
+            return unfinished(&config_dir, &register, &record, args);
         }
         Err(error) => {
             // A folder that is gone with its unfinished table: the record is all that is left.
             return match gone(&register, &target)? {
-                Some(record) => unfinished(&home, &register, &record, args),
+                Some(record) => unfinished(&config_dir, &register, &record, args),
                 None => Err(error.into()),
             };
         }
@@ -50,7 +50,7 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     let mut report = verify::verify(&table, args.deep, |bytes| bar.inc(bytes))?;
     bar.finish_and_clear();
     let cleaned = if args.clean {
-        clean::clean(&home, &table)?
+        clean::clean(&config_dir, &table)?
     } else {
         Cleaned::default()
     };
@@ -141,13 +141,18 @@ fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Fai
 }
 
 /// The owner says that a path is this table's. What lies there by now must be the table; what it would else be by links is not asked.
-fn record_path(site: &Site, home: &Home, (vault, policy): (&Vault, &Policy), args: &Verify) -> Result<(), Failure> {
+fn record_path(
+    site: &Site,
+    config_dir: &ConfigDir,
+    (vault, policy): (&Vault, &Policy),
+    args: &Verify,
+) -> Result<(), Failure> {
     let (Some(table), Some(path)) = (&args.table, &args.record_path) else {
         return Ok(());
     };
-    let named = open_table(home, vault, policy, &site::target(table))?;
+    let named = open_table(config_dir, vault, policy, &site::target(table))?;
     let id = named.manifest().table;
-    let register = Register::of(home, vault.keyring());
+    let register = Register::of(config_dir, vault.keyring());
     named.check_at(path)?;
     if let Some(other) = register
         .by_path(&spelling::normal(path)?)?
@@ -171,10 +176,10 @@ fn record_path(site: &Site, home: &Home, (vault, policy): (&Vault, &Policy), arg
     Ok(())
 }
 
-fn unfinished(home: &Home, register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
+fn unfinished(config_dir: &ConfigDir, register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
     let files = clean::unfinished_files(record)?;
     let removed = if args.clean {
-        clean::clean_unfinished(home, register, record)?
+        clean::clean_unfinished(config_dir, register, record)?
     } else {
         Vec::new()
     };

@@ -22,8 +22,8 @@ fn a_table_that_the_policy_has_elsewhere_is_not_adopted() {
     owner.foreign("sales/a.parquet", 0..100);
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     owner.policy(&format!("[tables.sales]\npath = {:?}", owner.path("elsewhere")));
-    let words = owner.fails(4, &["adopt", "sales"]);
-    assert!(words.contains("elsewhere"), "{words}");
+    let message = owner.fails(4, &["adopt", "sales"]);
+    assert!(message.contains("elsewhere"), "{message}");
     owner.fails(2, &["verify", "sales"]);
     // Spelled otherwise it is the same, and stays as the owner spelled it.
     owner.sign(&policy);
@@ -47,8 +47,8 @@ fn keks_are_exported_of_files_that_they_open() {
     owner.write("sales/.part-00000.parquet.crc", "");
     owner.ok(&["adopt", "sales"]);
     let export = ["keys", "export-keks", "--table", "sales"];
-    let words = owner.fails(2, &export);
-    assert!(words.contains("rewrap --data sales"), "{words}");
+    let message = owner.fails(2, &export);
+    assert!(message.contains("rewrap --data sales"), "{message}");
     assert!(!actions(&owner).contains(&"export keks".to_owned()));
     owner.write("more.csv", "id\n7\n");
     owner.ok(&[
@@ -61,9 +61,9 @@ fn keks_are_exported_of_files_that_they_open() {
         "sales",
     ]);
     let output = owner.run(&export);
-    let words = String::from_utf8(output.stderr.clone()).unwrap();
+    let message = String::from_utf8(output.stderr.clone()).unwrap();
     done(output, &export);
-    assert!(words.contains("1 of its 2 files do not open"), "{words}");
+    assert!(message.contains("1 of its 2 files do not open"), "{message}");
     owner.ok(&["keys", "rewrap", "--data", "sales"]);
     let output = owner.run(&export);
     assert!(!String::from_utf8(output.stderr).unwrap().contains("do not open"));
@@ -79,10 +79,10 @@ fn a_master_that_wrapped_for_files_is_destroyed_by_really_alone() {
     let owner = Owner::new();
     owner.foreign("sales/a.parquet", 0..100);
     owner.ok(&["keys", "create", "other"]);
-    let words = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
+    let message = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
     assert!(
-        words.contains("files that other programs wrote") && words.contains("--really main"),
-        "{words}"
+        message.contains("files that other programs wrote") && message.contains("--really main"),
+        "{message}"
     );
     let output = owner.run(&["keys", "destroy", "main", "--yes", "--really", "main"]);
     assert!(String::from_utf8(output.stderr.clone()).unwrap().contains("PyArrow"));

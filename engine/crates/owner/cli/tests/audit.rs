@@ -106,7 +106,7 @@ fn each_command_on_keys_is_recorded() {
 }
 
 #[test]
-fn a_home_that_lost_its_keyring_records_that_it_came_back() {
+fn a_config_dir_that_lost_its_keyring_records_that_it_came_back() {
     let owner = Owner::new();
     small(&owner, "a");
     owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
@@ -196,14 +196,14 @@ fn nothing_is_done_that_cannot_be_recorded() {
         &["adopt", "foreign"],
     ];
     for arguments in commands {
-        let words = owner.fails(1, arguments);
-        assert!(words.contains("audit log"), "{arguments:?}: {words}");
+        let message = owner.fails(1, arguments);
+        assert!(message.contains("audit log"), "{arguments:?}: {message}");
         assert!(state(&owner) == before, "{arguments:?} changed something");
         assert!(!owner.path("x").exists(), "{arguments:?}");
     }
     fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
-    let words = owner.fails(1, &["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"]);
-    assert!(words.contains("audit log"), "{words}");
+    let message = owner.fails(1, &["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"]);
+    assert!(message.contains("audit log"), "{message}");
     assert!(!owner.path("home/keyring.coffer").exists());
 }
 

@@ -76,8 +76,8 @@ fn csv_inferred_declared_and_refused() {
         "a.csv",
         "i,l,d,day,t,s,b\n1,3000000000,1.5,2020-02-29,2020-02-29 12:00:00,\"x, \"\"y\"\"\nz\",true\n,,,,,,\n",
     );
-    let words = owner.fails(2, &["encrypt", "a.csv", "sealed"]);
-    assert!(words.contains("--no-header"), "{words}");
+    let message = owner.fails(2, &["encrypt", "a.csv", "sealed"]);
+    assert!(message.contains("--no-header"), "{message}");
     owner.ok(&["encrypt", "a.csv", "sealed", "--header"]);
     let shown = owner.json(&["inspect", "sealed"]);
     let types: Vec<_> = shown["columns"]
@@ -118,8 +118,8 @@ fn csv_inferred_declared_and_refused() {
     assert_eq!(texts, [None, Some(String::new())]);
 
     owner.write("c.csv", "a\n1\nx\n");
-    let words = owner.fails(1, &["encrypt", "c.csv", "bad", "--header", "--schema", "a INT"]);
-    golden(&owner, "csv_value.txt", &words);
+    let message = owner.fails(1, &["encrypt", "c.csv", "bad", "--header", "--schema", "a INT"]);
+    golden(&owner, "csv_value.txt", &message);
     assert!(!owner.path("bad").exists(), "what was begun is cleared away");
     assert!(
         owner
@@ -178,13 +178,13 @@ fn columns_of_several_protections_go_round() {
     let shown = owner.json(&["inspect", "sealed"]);
     assert_eq!(shown["columns"][0]["protection"], "ope+ashe");
     assert_eq!(shown["columns"][0]["kek_id"], serde_json::Value::Null);
-    let forms: Vec<&str> = shown["stored"]
+    let encodings: Vec<&str> = shown["stored"]
         .as_array()
         .unwrap()
         .iter()
         .map(|stored| stored["form"].as_str().unwrap())
         .collect();
-    assert_eq!(forms, ["ope", "ashe", "tee", "det", "file", "row"]);
+    assert_eq!(encodings, ["ope", "ashe", "tee", "det", "file", "row"]);
     let text = owner.ok(&["inspect", "sealed"]);
     assert!(text.contains("in the files  of column  as    type"), "{text}");
     // The link's id is in the policy now, and in the manifest.
@@ -192,9 +192,9 @@ fn columns_of_several_protections_go_round() {
     let link = shown["stored"][3]["link"].as_str().unwrap();
     assert!(policy.contains(&format!("[links.words]\nid = \"{link}\"")), "{policy}");
     let listed = owner.ok(&["keys", "list"]);
-    let words = listed.lines().find(|line| line.contains(link)).unwrap();
+    let message = listed.lines().find(|line| line.contains(link)).unwrap();
     assert_eq!(
-        words.split_whitespace().collect::<Vec<_>>(),
+        message.split_whitespace().collect::<Vec<_>>(),
         ["words", "main", "1", link]
     );
     assert_eq!(owner.json(&["keys", "list"])["links"][0]["name"], "words");
@@ -223,8 +223,8 @@ fn rows_are_appended_to_any_protections() {
     let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
-    let said = owner.json(&["encrypt", "in.parquet", "sealed", "--append"]);
-    assert_eq!((said["version"].as_u64(), said["rows"].as_u64()), (Some(2), Some(2000)));
+    let text = owner.json(&["encrypt", "in.parquet", "sealed", "--append"]);
+    assert_eq!((text["version"].as_u64(), text["rows"].as_u64()), (Some(2), Some(2000)));
     owner.ok(&["encrypt", "in.parquet", "./sealed", "--append"]);
     assert_eq!(fs::read_to_string(owner.path("home/policy.toml")).unwrap(), before);
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
@@ -233,13 +233,16 @@ fn rows_are_appended_to_any_protections() {
     assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
 
     // More rows than the policy lets ashe add up, other columns, no table; the version stays.
-    let words = owner.fails(2, &["encrypt", "in.parquet", "sealed", "--append"]);
-    assert!(words.contains("would have 4000 rows, and was made for 3000"), "{words}");
-    owner.write("other.csv", "id,words\n1,x\n");
-    let words = owner.fails(2, &["encrypt", "other.csv", "sealed", "--append", "--header"]);
+    let message = owner.fails(2, &["encrypt", "in.parquet", "sealed", "--append"]);
     assert!(
-        words.contains("`sealed` has other columns: id bigint") && words.contains("hint: the source has id "),
-        "{words}"
+        message.contains("would have 4000 rows, and was made for 3000"),
+        "{message}"
+    );
+    owner.write("other.csv", "id,words\n1,x\n");
+    let message = owner.fails(2, &["encrypt", "other.csv", "sealed", "--append", "--header"]);
+    assert!(
+        message.contains("`sealed` has other columns: id bigint") && message.contains("hint: the source has id "),
+        "{message}"
     );
     owner.fails(2, &["encrypt", "in.parquet", "nowhere", "--append"]);
     assert_eq!(owner.json(&["inspect", "sealed"])["version"], 3);
@@ -275,10 +278,10 @@ fn failures_say_what_and_what_to_do() {
         &owner.fails(2, &["encrypt", "in.parquet", "other", "--table", "sealed"]),
     );
     let stranger = Owner::new();
-    let words = stranger.fails(3, &["verify", owner.path("sealed").to_str().unwrap()]);
+    let message = stranger.fails(3, &["verify", owner.path("sealed").to_str().unwrap()]);
     assert!(
-        words.contains("not in this home's register") && words.contains("hint: "),
-        "{words}"
+        message.contains("not in this home's register") && message.contains("hint: "),
+        "{message}"
     );
     golden(&owner, "init_again.txt", &owner.fails(3, &["init"]));
     assert_eq!(owner.run(&["encrypt"]).status.code(), Some(2));
@@ -336,8 +339,8 @@ fn killed_while_encrypting() {
         !child.ends().status.success(),
         "it was over before it could be interrupted"
     );
-    let words = owner.fails(1, &["decrypt", "sealed", "out.parquet"]);
-    assert!(words.contains("never finished"), "{words}");
+    let message = owner.fails(1, &["decrypt", "sealed", "out.parquet"]);
+    assert!(message.contains("never finished"), "{message}");
     owner.fails(1, &["verify", "sealed"]);
     owner.ok(&["verify", "--clean", "sealed"]);
     assert!(!owner.path("sealed").exists());
@@ -373,7 +376,7 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
         "--output",
         "one.json",
     ]);
-    let words = owner.fails(
+    let message = owner.fails(
         3,
         &[
             "decrypt",
@@ -383,7 +386,7 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
             "one.json",
         ],
     );
-    assert!(words.contains("`text`"), "{words}");
+    assert!(message.contains("`text`"), "{message}");
 
     owner.ok(&["keys", "create", "second"]);
     let listed = owner.json(&["keys", "list"]);

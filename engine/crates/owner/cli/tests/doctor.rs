@@ -33,11 +33,11 @@ spark.ui.enabled false
 spark.driver.extraJavaOptions -Xss4m -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory
 ";
 
-struct Place {
+struct Setup {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -66,11 +66,11 @@ impl Place {
     }
 
     fn run(&self, code: i32, arguments: &[&str]) -> (String, String) {
-        self.told(code, self.command(arguments).ends())
+        self.checked(code, self.command(arguments).ends())
     }
 
     /// stdout and stderr, the folder's name taken out.
-    fn told(&self, code: i32, output: Output) -> (String, String) {
+    fn checked(&self, code: i32, output: Output) -> (String, String) {
         let text = |bytes| {
             let own = self.folder.path().to_str().unwrap();
             String::from_utf8(bytes).unwrap().replace(own, "FOLDER")
@@ -110,13 +110,13 @@ impl Place {
 
 #[test]
 fn words_of_a_sound_and_of_a_bare_configuration() {
-    let place = Place::new();
-    place.write("sound.conf", SOUND);
-    place.write("bare.conf", "spark.master spark://10.0.0.1:7077\n");
-    place.golden("sound.txt", 0, &["--properties-file", "sound.conf"]);
-    place.golden("bare.txt", 1, &["--properties-file", "bare.conf"]);
-    place.golden("local.txt", 1, &["--master", "local[4]"]);
-    place.golden(
+    let setup = Setup::new();
+    setup.write("sound.conf", SOUND);
+    setup.write("bare.conf", "spark.master spark://10.0.0.1:7077\n");
+    setup.golden("sound.txt", 0, &["--properties-file", "sound.conf"]);
+    setup.golden("bare.txt", 1, &["--properties-file", "bare.conf"]);
+    setup.golden("local.txt", 1, &["--master", "local[4]"]);
+    setup.golden(
         "json.txt",
         1,
         &[
@@ -127,13 +127,13 @@ fn words_of_a_sound_and_of_a_bare_configuration() {
             "--json",
         ],
     );
-    place.golden("list.txt", 0, &["--list"]);
+    setup.golden("list.txt", 0, &["--list"]);
 }
 
 #[test]
 fn each_setting_is_found() {
-    let place = Place::new();
-    assert!(place.ids("").is_empty());
+    let setup = Setup::new();
+    assert!(setup.ids("").is_empty());
     let cases = [
         ("spark.plugins other", "coffer-plugin"),
         ("spark.sql.extensions other", "coffer-extensions"),
@@ -207,17 +207,17 @@ fn each_setting_is_found() {
         ("spark.sql.sources.default parquet", "plain-by-default"),
     ];
     for (settings, id) in cases {
-        assert_eq!(place.ids(settings), [id], "{settings}");
+        assert_eq!(setup.ids(settings), [id], "{settings}");
     }
     // Encryption needs authentication to be any.
     assert_eq!(
-        place.ids("spark.authenticate false"),
+        setup.ids("spark.authenticate false"),
         ["rpc-authentication", "rpc-encryption"]
     );
     let inside = "spark.eventLog.enabled true\nspark.eventLog.dir file:/no/such/events\nspark.coffer.eventLog.trustedDir /no/such";
-    assert!(place.ids(inside).is_empty());
+    assert!(setup.ids(inside).is_empty());
     assert!(
-        place
+        setup
             .ids("spark.network.crypto.cipher x\nspark.ssl.rpc.enabled true")
             .is_empty()
     );
@@ -225,19 +225,19 @@ fn each_setting_is_found() {
 
 #[test]
 fn files_and_policy_are_looked_at() {
-    let place = Place::new();
-    let passphrase = place.write("passphrase", "x");
+    let setup = Setup::new();
+    let passphrase = setup.write("passphrase", "x");
     let setting = format!("spark.coffer.passphraseFile {}", passphrase.display());
     fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(place.ids(&setting), ["coffer-passphrase-file"]);
+    assert_eq!(setup.ids(&setting), ["coffer-passphrase-file"]);
     fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(place.ids(&setting).is_empty());
+    assert!(setup.ids(&setting).is_empty());
 
     let policy = "unverified_inputs = [\"/data/plain\"]\n[attestation]\naccept = [\"simulated\"]\n\
         [driver]\ntrust_cluster_deploy_mode = true\n[tables.t.columns]\nday = \"plain\"\n\
         [masters]\nfar = \"hadoop-kms:http://kms:9600/kms?key=k&user=u&plain-http=kms\"\n\
         near = \"hadoop-kms:http://localhost:9600/kms?key=k&user=u\"\n";
-    place.write("home/policy.toml", policy);
+    setup.write("home/policy.toml", policy);
     let found = [
         "simulated-evidence",
         "kms-plain-http",
@@ -245,30 +245,30 @@ fn files_and_policy_are_looked_at() {
         "plain-inputs",
         "plain-partitions",
     ];
-    assert_eq!(place.ids(""), found);
+    assert_eq!(setup.ids(""), found);
     // The application's own home comes before the environment's.
-    place.write("other/policy.toml", "unverified_inputs = []\n");
-    let other = format!("spark.coffer.home {}", place.folder.path().join("other").display());
-    assert!(place.ids(&other).is_empty());
-    place.write("sound.conf", SOUND);
-    place.golden("policy.txt", 1, &["--properties-file", "sound.conf"]);
+    setup.write("other/policy.toml", "unverified_inputs = []\n");
+    let other = format!("spark.coffer.home {}", setup.folder.path().join("other").display());
+    assert!(setup.ids(&other).is_empty());
+    setup.write("sound.conf", SOUND);
+    setup.golden("policy.txt", 1, &["--properties-file", "sound.conf"]);
     let accepted = found.join(",");
-    place.run(0, &["--properties-file", "sound.conf", "--accept", &accepted]);
-    place.write("home/policy.toml", "unverified = 1\n");
-    place.run(4, &["--properties-file", "sound.conf"]);
+    setup.run(0, &["--properties-file", "sound.conf", "--accept", &accepted]);
+    setup.write("home/policy.toml", "unverified = 1\n");
+    setup.run(4, &["--properties-file", "sound.conf"]);
 }
 
 #[test]
 fn settings_come_from_where_spark_submit_has_them() {
-    let place = Place::new();
-    let (_, err) = place.run(2, &[]);
+    let setup = Setup::new();
+    let (_, err) = setup.run(2, &[]);
     assert!(err.contains("no configuration") && err.contains("hint: "), "{err}");
-    place.write("conf/spark-defaults.conf", SOUND);
-    let with = |key: &str, folder: PathBuf| place.command(&[]).env(key, folder).ends();
-    let (out, _) = place.told(0, with("SPARK_HOME", place.folder.path().to_owned()));
+    setup.write("conf/spark-defaults.conf", SOUND);
+    let with = |key: &str, folder: PathBuf| setup.command(&[]).env(key, folder).ends();
+    let (out, _) = setup.checked(0, with("SPARK_HOME", setup.folder.path().to_owned()));
     assert!(out.contains("sound: "), "{out}");
-    place.told(0, with("SPARK_CONF_DIR", place.folder.path().join("conf")));
-    let (out, _) = place.run(
+    setup.checked(0, with("SPARK_CONF_DIR", setup.folder.path().join("conf")));
+    let (out, _) = setup.run(
         1,
         &[
             "--properties-file",
@@ -278,11 +278,11 @@ fn settings_come_from_where_spark_submit_has_them() {
         ],
     );
     assert!(out.starts_with("high    deploy-mode"), "{out}");
-    place.run(2, &["--conf", "nothing"]);
-    place.run(2, &["--master", "local", "--url", "http://127.0.0.1:1"]);
-    let (_, err) = place.run(2, &["--master", "local", "--accept", "no-such"]);
+    setup.run(2, &["--conf", "nothing"]);
+    setup.run(2, &["--master", "local", "--url", "http://127.0.0.1:1"]);
+    let (_, err) = setup.run(2, &["--master", "local", "--accept", "no-such"]);
     assert!(err.contains("`no-such`"), "{err}");
-    place.run(5, &["--properties-file", "missing.conf"]);
+    setup.run(5, &["--properties-file", "missing.conf"]);
 }
 
 /// A web UI that gives each path's answer, as Spark's does: the connection ends behind it.
@@ -315,7 +315,7 @@ fn environment(settings: &str) -> String {
 
 #[test]
 fn a_running_application_is_asked() {
-    let place = Place::new();
+    let setup = Setup::new();
     let settings = format!(
         "{}spark.ui.enabled true\nspark.ui.port 4041\n",
         SOUND.replace("spark.ui.enabled false\n", "")
@@ -332,7 +332,7 @@ fn a_running_application_is_asked() {
         ("/api/v1/applications/app-2/sql", "200 OK", plans.to_owned()),
         ("/api/v1/applications", "200 OK", applications.to_owned()),
     ]);
-    let (out, err) = place.run(1, &["--url", &url]);
+    let (out, err) = setup.run(1, &["--url", &url]);
     assert!(
         out.contains("reaches port 4041") && out.contains("told this program of 2 queries"),
         "{out}"
@@ -344,16 +344,16 @@ fn a_running_application_is_asked() {
     );
 
     let closed = ui(vec![("/", "401 Unauthorized", String::new())]);
-    let (_, err) = place.run(5, &["--url", &closed]);
+    let (_, err) = setup.run(5, &["--url", &closed]);
     assert!(err.contains("wants a login") && err.contains("--environment"), "{err}");
     let other = ui(vec![("/", "200 OK", "<html>".to_owned())]);
-    place.run(5, &["--url", &other]);
-    place.run(2, &["--url", "https://127.0.0.1"]);
+    setup.run(5, &["--url", &other]);
+    setup.run(2, &["--url", "https://127.0.0.1"]);
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    place.run(5, &["--url", &format!("http://{gone}")]);
+    setup.run(5, &["--url", &format!("http://{gone}")]);
 
-    place.write("environment.json", &environment(SOUND.trim_end()));
-    place.run(0, &["--environment", "environment.json"]);
-    place.write("broken.json", "{}");
-    place.run(2, &["--environment", "broken.json"]);
+    setup.write("environment.json", &environment(SOUND.trim_end()));
+    setup.run(0, &["--environment", "environment.json"]);
+    setup.write("broken.json", "{}");
+    setup.run(2, &["--environment", "broken.json"]);
 }

@@ -273,13 +273,13 @@ fn files_that_cannot_be_written() {
         (64, &["decrypt", "t", "out.parquet"]),
         (64, &["decrypt", "t", "out.csv"]),
     ];
-    let home = owner.files("home");
+    let config_dir = owner.files("home");
     for (blocks, arguments) in commands {
         let output = limited(&owner, *blocks, arguments);
         // Of the keyring's own file as of any other.
         let code = if output.status.code() == Some(3) { 3 } else { 5 };
-        let words = failed(output, code, arguments);
-        assert!(words.contains("File too large"), "{arguments:?}: {words}");
+        let message = failed(output, code, arguments);
+        assert!(message.contains("File too large"), "{arguments:?}: {message}");
         assert!(strays(&owner).is_empty(), "{arguments:?}: {:?}", strays(&owner));
         for name in ["all.coffer", "out.parquet", "out.csv", "shares", "u"] {
             let there = owner.path(name).exists();
@@ -288,7 +288,7 @@ fn files_that_cannot_be_written() {
         let keyring = |files: &[(std::path::PathBuf, Vec<u8>)]| {
             files.iter().find(|(path, _)| path.ends_with("keyring.coffer")).cloned()
         };
-        assert!(keyring(&owner.files("home")) == keyring(&home), "{arguments:?}");
+        assert!(keyring(&owner.files("home")) == keyring(&config_dir), "{arguments:?}");
         assert!(rows(&owner, "t") == before, "{arguments:?}");
     }
     assert_eq!(owner.json(&["verify", "--deep", "t"])["sound"], true);

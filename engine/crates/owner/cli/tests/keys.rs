@@ -36,13 +36,16 @@ fn rotated_and_rewrapped_without_touching_a_file() {
 
     // To another master: the policy follows, and the first one can go.
     owner.ok(&["keys", "create", "second"]);
-    let words = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
-    assert!(words.contains("`a`, `b`") && words.contains("--really main"), "{words}");
+    let message = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
+    assert!(
+        message.contains("`a`, `b`") && message.contains("--really main"),
+        "{message}"
+    );
     owner.ok(&["keys", "rewrap", "a", "--to", "second"]);
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     assert!(policy.contains("master = \"second\""), "{policy}");
-    let words = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
-    assert!(words.contains("`b`") && !words.contains("`a`"), "{words}");
+    let message = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
+    assert!(message.contains("`b`") && !message.contains("`a`"), "{message}");
     owner.ok(&["keys", "rewrap", "--all", "--to", "second"]);
     owner.fails(2, &["keys", "destroy", "main"]);
     owner.ok(&["keys", "destroy", "main", "--yes"]);
@@ -171,7 +174,7 @@ fn masters_travel_under_a_passphrase() {
 }
 
 #[test]
-fn a_lost_home_comes_back_from_three_of_five() {
+fn a_lost_config_dir_comes_back_from_three_of_five() {
     let owner = Owner::new();
     table(&owner, "a");
     let report = owner.json(&["keys", "export", "--shares", "3-of-5", "--output", "shares"]);
@@ -196,14 +199,14 @@ fn a_lost_home_comes_back_from_three_of_five() {
         let mut command = owner.command("found");
         command.args(["keys", "recover"]).args(shares).ends()
     };
-    let words = |output: Output| {
+    let message = |output: Output| {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(words(recover(&[1, 4])).contains("2 shares are given, and 3 of the 5 are needed"));
+    assert!(message(recover(&[1, 4])).contains("2 shares are given, and 3 of the 5 are needed"));
     owner.ok(&["keys", "export", "--shares", "3-of-5", "--output", "other"]);
     fs::copy(owner.path("other/share-5.txt"), owner.path("shares/share-9.txt")).unwrap();
-    assert!(words(recover(&[1, 4, 9])).contains("not of one set"));
+    assert!(message(recover(&[1, 4, 9])).contains("not of one set"));
     let text = fs::read_to_string(owner.path(&share(4))).unwrap();
     let slipped: String = text
         .lines()
@@ -213,7 +216,7 @@ fn a_lost_home_comes_back_from_three_of_five() {
         })
         .collect();
     fs::write(owner.path("shares/share-8.txt"), slipped).unwrap();
-    let slip = words(recover(&[1, 8, 2]));
+    let slip = message(recover(&[1, 8, 2]));
     // A line's check has two bytes: one slip in 65,536 is found by the whole.
     assert!(slip.contains("line 3") || slip.contains("do not go together"), "{slip}");
 
@@ -248,12 +251,12 @@ fn a_zone_gives_its_tables_its_master_and_takes_nothing_plain() {
     assert_eq!(shown["zones"][0]["tables"][0]["name"], "staff");
     assert!(owner.ok(&["keys", "zones"]).contains("pay   payroll"));
 
-    let words = owner.fails(4, &["decrypt", "elsewhere", "data/pay/plain"]);
-    assert!(words.contains("where nothing plain is made"), "{words}");
+    let message = owner.fails(4, &["decrypt", "elsewhere", "data/pay/plain"]);
+    assert!(message.contains("where nothing plain is made"), "{message}");
     owner.fails(4, &["decrypt", "staff", "data/pay/staff.csv"]);
     owner.ok(&["decrypt", "staff", "data/staff.csv"]);
-    let words = owner.fails(4, &["encrypt", "in.parquet", "data/pay/told"]);
-    assert!(words.contains("its zone \"pay\" has \"payroll\""), "{words}");
+    let message = owner.fails(4, &["encrypt", "in.parquet", "data/pay/told"]);
+    assert!(message.contains("its zone \"pay\" has \"payroll\""), "{message}");
     owner.fails(4, &["keys", "rewrap", "staff", "--to", "main"]);
     assert!(!Path::new(&zone).join("told").exists());
 }

@@ -43,9 +43,9 @@ fn no_command_takes_a_url_for_a_folder() {
             &["sql", "-f", url],
         ];
         for command in commands {
-            let words = owner.fails(2, command);
-            let said = words.contains("scheme") || words.contains("host");
-            assert!(said && words.contains("hint: "), "{command:?}: {words}");
+            let message = owner.fails(2, command);
+            let text = message.contains("scheme") || message.contains("host");
+            assert!(text && message.contains("hint: "), "{command:?}: {message}");
         }
     }
     assert_eq!(owner.files("."), before);
@@ -70,7 +70,7 @@ fn a_file_url_is_the_path_in_it() {
 fn a_policy_names_folders_of_this_machine() {
     let owner = Owner::new();
     owner.draft("[tables.sales]\npath = \"s3a://b/sales\"");
-    let words = owner.fails(4, &["policy", "sign", "--yes"]);
-    assert!(words.contains("sales") && words.contains("s3a"), "{words}");
-    assert!(words.contains("hint: "), "{words}");
+    let message = owner.fails(4, &["policy", "sign", "--yes"]);
+    assert!(message.contains("sales") && message.contains("s3a"), "{message}");
+    assert!(message.contains("hint: "), "{message}");
 }

@@ -29,15 +29,15 @@ fn a_link_that_a_host_made_is_another_table_s_for_no_command() {
             &["keys", "export-keks", "--table", table],
             &["encrypt", "--header", "--append", "in.csv", table],
         ] {
-            let words = owner.fails(1, arguments);
-            assert!(words.contains("belongs to table"), "{arguments:?}: {words}");
+            let message = owner.fails(1, arguments);
+            assert!(message.contains("belongs to table"), "{arguments:?}: {message}");
         }
     }
-    let words = owner.fails(1, &["keys", "rewrap", "--data", "ledger_v2"]);
-    assert!(words.contains("belongs to table"), "{words}");
+    let message = owner.fails(1, &["keys", "rewrap", "--data", "ledger_v2"]);
+    assert!(message.contains("belongs to table"), "{message}");
     // The owner's word does not make one table of two.
-    let words = owner.fails(2, &["verify", "ledger", "--record-path", "./ledger_v2"]);
-    assert!(words.contains("is the path of the table `ledger_v2`"), "{words}");
+    let message = owner.fails(2, &["verify", "ledger", "--record-path", "./ledger_v2"]);
+    assert!(message.contains("is the path of the table `ledger_v2`"), "{message}");
     assert!(owner.files("ledger") == before);
     assert_eq!(owner.ok(&["decrypt", "ledger", "-"]), "id\n1\n");
     // Without a passphrase nothing is verified, and it says so; with one it is.
@@ -57,10 +57,10 @@ fn what_the_owner_wrote_and_where_it_led_are_both_its_paths() {
     owner.write("in.csv", "id\n1\n");
     let made = owner.run(&["encrypt", "--header", "in.csv", "data/t"]);
     assert!(made.status.success());
-    let words = String::from_utf8_lossy(&made.stderr);
+    let message = String::from_utf8_lossy(&made.stderr);
     assert!(
-        words.contains("note: ") && words.contains("disk/data/t; both mean this table"),
-        "{words}"
+        message.contains("note: ") && message.contains("disk/data/t; both mean this table"),
+        "{message}"
     );
     owner.foreign("disk/data/f/one.parquet", 0..3);
     owner.ok(&["adopt", "data/f"]);
@@ -74,18 +74,18 @@ fn what_the_owner_wrote_and_where_it_led_are_both_its_paths() {
     }
     // A link of later is not, until it is recorded.
     symlink(owner.path("disk/data/t"), owner.path("short")).unwrap();
-    let words = owner.fails(1, &["decrypt", "./short", "-"]);
+    let message = owner.fails(1, &["decrypt", "./short", "-"]);
     assert!(
-        words.contains("hint: ") && words.contains("coffer verify t --record-path"),
-        "{words}"
+        message.contains("hint: ") && message.contains("coffer verify t --record-path"),
+        "{message}"
     );
     owner.ok(&["verify", "t", "--record-path", "./short"]);
     assert_eq!(owner.ok(&["decrypt", "./short", "-"]), "id\n1\n");
     // Only where the table is.
     symlink(owner.path("disk/data/f"), owner.path("wrong")).unwrap();
     owner.fails(1, &["verify", "t", "--record-path", "./wrong"]);
-    let words = owner.fails(1, &["decrypt", "./wrong", "-"]);
-    assert!(words.contains("coffer verify f --record-path"), "{words}");
+    let message = owner.fails(1, &["decrypt", "./wrong", "-"]);
+    assert!(message.contains("coffer verify f --record-path"), "{message}");
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn a_folder_here_decides_nothing_about_a_name() {
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
         )
     };
-    let (done, words) = inside(&["decrypt", "one", "-"]);
-    assert!(!done && words.contains("./one for the folder"), "{words}");
+    let (done, message) = inside(&["decrypt", "one", "-"]);
+    assert!(!done && message.contains("./one for the folder"), "{message}");
     assert_eq!(inside(&["decrypt", "./one", "-"]), (true, "id\n2\n".to_owned()));
     // With the folder gone the word is still no other table's name.
     fs::rename(owner.path("inner/one"), owner.path("inner/away")).unwrap();
-    let (done, words) = inside(&["decrypt", "one", "-"]);
-    assert!(!done && words.contains("./one for the folder"), "{words}");
+    let (done, message) = inside(&["decrypt", "one", "-"]);
+    assert!(!done && message.contains("./one for the folder"), "{message}");
 }

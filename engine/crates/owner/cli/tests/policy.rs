@@ -115,8 +115,8 @@ fn golden(name: &str, text: &str) {
     );
 }
 
-fn pair(id: &str, place: &str) -> (String, String) {
-    (id.to_owned(), place.to_owned())
+fn pair(id: &str, position: &str) -> (String, String) {
+    (id.to_owned(), position.to_owned())
 }
 
 const EMPLOYEES: &str = "\
@@ -242,8 +242,8 @@ tables.c = \"*\"
         serde_json::json!({ "role": "one", "link": "id", "columns": ["a.id"], "opens": ["b.id"] })
     );
     let (out, _) = owner.check(6, false, &["a"]);
-    let said = "    roles.one: of the link \"id\" it may read a.id, which opens b.id too\n";
-    assert!(out.contains("warning link-rights\n") && out.contains(said), "{out}");
+    let text = "    roles.one: of the link \"id\" it may read a.id, which opens b.id too\n";
+    assert!(out.contains("warning link-rights\n") && out.contains(text), "{out}");
     let of_c = owner.warnings(0, false, &["c"]);
     assert_eq!(of_c, []);
 }
@@ -333,18 +333,21 @@ fn nothing_uses_a_policy_before_it_is_signed() {
         &["inspect", "t"],
         &["verify", "t"],
     ] {
-        let words = owner.fails(4, arguments);
+        let message = owner.fails(4, arguments);
         assert!(
-            words.contains("+ [users.eve]") && words.contains("hint: "),
-            "{arguments:?}: {words}"
+            message.contains("+ [users.eve]") && message.contains("hint: "),
+            "{arguments:?}: {message}"
         );
     }
     // Nobody is there to be asked.
-    let words = owner.fails(2, &["policy", "sign"]);
-    assert!(words.contains("+ [users.eve]") && words.contains("--yes"), "{words}");
+    let message = owner.fails(2, &["policy", "sign"]);
+    assert!(
+        message.contains("+ [users.eve]") && message.contains("--yes"),
+        "{message}"
+    );
     owner.fails(4, &["policy", "show"]);
-    let said = owner.ok(&["policy", "sign", "--yes"]);
-    assert!(said.contains("version 2"), "{said}");
+    let text = owner.ok(&["policy", "sign", "--yes"]);
+    assert!(text.contains("version 2"), "{text}");
     assert!(owner.ok(&["policy", "show"]).contains("[users.eve]"));
     // From a file, and only what is a policy.
     owner.write("next.toml", &before);
@@ -367,14 +370,14 @@ fn nothing_uses_a_policy_before_it_is_signed() {
 }
 
 #[test]
-fn a_home_from_before_is_signed_once() {
+fn a_config_dir_from_before_is_signed_once() {
     let owner = Owner::new();
     fs::remove_file(owner.path("home/policy.sig")).unwrap();
     fs::remove_file(owner.path("home/register.coffer")).unwrap();
-    let words = owner.fails(4, &["keys", "list"]);
+    let message = owner.fails(4, &["keys", "list"]);
     assert!(
-        words.contains("never signed") && words.contains("coffer policy sign"),
-        "{words}"
+        message.contains("never signed") && message.contains("coffer policy sign"),
+        "{message}"
     );
     owner.ok(&["policy", "sign", "--yes"]);
     owner.ok(&["keys", "list"]);

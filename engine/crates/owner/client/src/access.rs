@@ -12,7 +12,7 @@ use coffer_protocol::{
     wire::{CheckRead, ReadChecked},
 };
 
-use crate::{ClientError, Service, home, tables::Opened};
+use crate::{ClientError, Service, at_client, tables::Opened};
 
 /// How long the policy's files must have rested before what was read of them is believed without a look into them.
 const REST: Duration = Duration::from_secs(2);
@@ -64,11 +64,11 @@ impl Service {
 
     /// The policy as it is now. What is wrong with it is the owner's to know.
     pub(crate) fn policy_now(&self) -> Result<Arc<Policy>, ClientError> {
-        self.read_policy().map_err(|error| self.told(error))
+        self.read_policy().map_err(|error| self.as_user_sees(error))
     }
 
     /// What is wrong with the policy as a whole, as whom this works for is told it.
-    pub(crate) fn told(&self, error: ClientError) -> ClientError {
+    pub(crate) fn as_user_sees(&self, error: ClientError) -> ClientError {
         match &self.user {
             Some(_) => error.without_policy(),
             None => error,
@@ -78,7 +78,7 @@ impl Service {
     fn read_policy(&self) -> Result<Arc<Policy>, ClientError> {
         let mut read = self.read.lock();
         // Before they are read: what changes meanwhile is read again.
-        let stamps = [self.home.policy(), self.home.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()].map(|path| Stamp::of(&path).ok());
         let stamps = match stamps {
             [Some(policy), Some(signature)] => Some([policy, signature]),
             _ => None,
@@ -93,7 +93,10 @@ impl Service {
         }
         // What was read before does not count any more, whatever comes of this.
         read.0 = None;
-        let policy = Arc::new(signed(coffer_catalog::policy::open(&self.home, self.vault.keyring()))?);
+        let policy = Arc::new(signed(coffer_catalog::policy::open(
+            &self.config_dir,
+            self.vault.keyring(),
+        ))?);
         read.0 = stamps.map(|stamps| (stamps, Arc::clone(&policy)));
         Ok(policy)
     }
@@ -105,11 +108,11 @@ impl Service {
         let policy = self.policy_now()?;
         // The account may be another user's by now, or nobody's.
         if let Some(peer) = &self.peer
-            && peer.user(&policy).map_err(|error| self.told(error))? != user
+            && peer.user(&policy).map_err(|error| self.as_user_sees(error))? != user
         {
             return Err(ClientError::UnknownAccount(peer.uid));
         }
-        policy.rights(user).map_err(|error| self.told(error.into()))
+        policy.rights(user).map_err(|error| self.as_user_sees(error.into()))
     }
 
     /// Errors unless the user may use the keys of these columns of the files, and of one column at least.
@@ -154,8 +157,8 @@ impl Service {
 
     /// Errors unless the user may read the columns that a part of a plan would open at home. A ciphertext does not tell of which column
     /// it is: among columns of one link, a right to one opens those of the others too.
-    pub(crate) fn may_reveal(&self, fragment: &Fragment) -> Result<(), ClientError> {
-        home::revealed(fragment)
+    pub(crate) fn may_decrypt(&self, fragment: &Fragment) -> Result<(), ClientError> {
+        at_client::decrypted(fragment)
             .try_for_each(|column| self.may_read(&*self.table(column.handle)?, [column.stored.as_str()]))
     }
 

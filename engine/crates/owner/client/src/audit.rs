@@ -59,9 +59,9 @@ impl Uses {
     }
 
     fn add(&mut self, empty: TableUse, columns: impl Iterator<Item = String>, keks: &KekSet) -> bool {
-        let place = (empty.id.clone(), empty.version, empty.write);
-        let mut news = !self.0.contains_key(&place);
-        let held = self.0.entry(place).or_insert(empty);
+        let position = (empty.id.clone(), empty.version, empty.write);
+        let mut news = !self.0.contains_key(&position);
+        let held = self.0.entry(position).or_insert(empty);
         let before = held.columns.len() + held.keys.len();
         held.columns.extend(columns);
         held.keys.extend(keks.iter().map(Kek::id).map(|id| id.to_string()));
@@ -136,7 +136,7 @@ impl Service {
     }
 
     /// Before tables are read or values opened here, for a part of a query that no engine may do.
-    pub(crate) fn audit_home(&self, query: Query, uses: Uses) -> Result<(), ClientError> {
+    pub(crate) fn audit_client(&self, query: Query, uses: Uses) -> Result<(), ClientError> {
         self.audit_granted(Event {
             query: Some(query),
             tables: uses.0.into_values().collect(),
@@ -176,7 +176,10 @@ impl Service {
     fn query_of(&self, kind: ClientMessage, message: &Message) -> Option<Query> {
         let says = matches!(
             kind,
-            ClientMessage::SealStage | ClientMessage::ReleaseKeys | ClientMessage::RunAtHome | ClientMessage::SealValue
+            ClientMessage::SealStage
+                | ClientMessage::ReleaseKeys
+                | ClientMessage::RunAtClient
+                | ClientMessage::SealValue
         );
         let of = says
             .then(|| OfSession::decode(message.payload.clone()).ok())
@@ -194,7 +197,7 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::AdmitEngine => "admit engine",
         ClientMessage::ReleaseKeys | ClientMessage::SealStage => "release",
         ClientMessage::EncryptLiterals => "encrypt literals",
-        ClientMessage::RunAtHome => "open at home",
+        ClientMessage::RunAtClient => "open at home",
         ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
         ClientMessage::DropTable => "drop table",
         ClientMessage::RenameTable => "rename table",

@@ -37,14 +37,14 @@ impl Commit {
             partition,
             source,
         })?;
-        let foreign = ClientError::CommitPlace { stage, partition };
+        let foreign = ClientError::CommitIdentity { stage, partition };
         let record = CommitRecord::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("commit record"))?;
         let fits = record.session.as_ref() == session.id.as_bytes()
             && record.stage == stage
             && record.partition == partition
             && usize::try_from(streams) == Ok(record.streams.len());
         let attempt =
-            AttemptId::from_slice(&record.attempt).map_err(|_| ClientError::CommitPlace { stage, partition })?;
+            AttemptId::from_slice(&record.attempt).map_err(|_| ClientError::CommitIdentity { stage, partition })?;
         if fits {
             Ok(Self { record, attempt })
         } else {

@@ -270,10 +270,10 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let (mut other, _write) = connect(&address).await.unwrap();
-            let told = |message: Option<Message>| message.unwrap().kind == kind_byte(ClientMessage::Problem);
-            assert!(told(read_message_up_to(&mut other, MAX_GREETING).await.unwrap()));
+            let known = |message: Option<Message>| message.unwrap().kind == kind_byte(ClientMessage::Problem);
+            assert!(known(read_message_up_to(&mut other, MAX_GREETING).await.unwrap()));
             tokio::task::spawn_blocking(move || turn.wait()).await.unwrap();
-            assert!(told(read_message_up_to(&mut first, MAX_GREETING).await.unwrap()));
+            assert!(known(read_message_up_to(&mut first, MAX_GREETING).await.unwrap()));
         };
         tokio::select! {
             () = door => unreachable!(),

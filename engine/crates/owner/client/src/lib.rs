@@ -4,7 +4,7 @@
 //! keys to them, opens tables, checks and seals whole stages, accepts commit records, opens results, and publishes what was written. It parses what
 //! executors send (sealed streams, commit records, errors) so that the JVM need not.
 //!
-//! It also runs what no engine may (`home`): the finish of a result, and the part of a plan above the last operator that engines can do on
+//! It also runs what no engine may (`config_dir`): the finish of a result, and the part of a plan above the last operator that engines can do on
 //! columns as they are stored.
 //!
 //! What it is not: it reads no table file, and believes nothing that was not sealed by an engine it admitted.
@@ -16,14 +16,15 @@
 
 mod access;
 mod admit;
+mod at_client;
 mod audit;
 mod bounds;
 mod commits;
 pub mod connection;
 mod coverage;
+mod decrypt;
 mod error;
 mod follow;
-mod home;
 mod literals;
 mod opened;
 mod origins;
@@ -31,7 +32,6 @@ mod protections;
 mod reads;
 mod repeatable;
 mod result;
-mod reveal;
 mod serve;
 mod service;
 mod session;

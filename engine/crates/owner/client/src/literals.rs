@@ -71,7 +71,7 @@ impl Service {
         let (Opened::Sealed(sealed), Some(stored)) = (table, codec.stored().get(at)) else {
             return Ok(());
         };
-        if !stored.form.is_linked() {
+        if !stored.encoding.is_linked() {
             return Ok(());
         }
         let column = table.column_of(&stored.name()).unwrap_or_default().to_owned();
@@ -154,7 +154,7 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
     if stored.allows(Capability::Everything) {
         return Ok(of(Kind::Literal(literal.clone()), false));
     }
-    if !stored.form.is_linked() {
+    if !stored.encoding.is_linked() {
         return Err(refused("its values depend on where they are"));
     }
     // A stored value may have the same leading bytes and then more.

@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::
 
 use clap::{Parser, ValueEnum};
 use coffer_client::{ClientError, KeyService, Service, connection};
-use coffer_custody::{Home, HomeError, Passphrase, PassphraseError};
+use coffer_custody::{ConfigDir, ConfigDirError, Passphrase, PassphraseError};
 use coffer_process::{address::Address, hardening, lifeline, listen::Listener};
 use coffer_protocol::evidence::VERSION;
 
@@ -19,8 +19,8 @@ struct Arguments {
     #[arg(long, value_name = "PATH", conflicts_with = "user")]
     serve: Option<PathBuf>,
     /// Folder with keyring and policy (else COFFER_HOME, else ~/.coffer)
-    #[arg(long)]
-    home: Option<PathBuf>,
+    #[arg(long = "home", value_name = "FOLDER")]
+    config_dir: Option<PathBuf>,
     /// File with the keyring's passphrase (else the environment variable COFFER_PASSPHRASE)
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
@@ -68,15 +68,15 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     hardening::harden()?;
-    let home = Home::locate(arguments.home.as_deref())?;
+    let config_dir = ConfigDir::locate(arguments.config_dir.as_deref())?;
     let passphrase = match &arguments.passphrase_file {
         Some(file) => Passphrase::from_file(file)?,
         None => Passphrase::from_env()?,
     };
     let door = match &arguments.serve {
-        Some(_) => Door::Users(Arc::new(KeyService::open(home, &passphrase)?)),
+        Some(_) => Door::Users(Arc::new(KeyService::open(config_dir, &passphrase)?)),
         None => {
-            let service = Service::open(home, &passphrase)?;
+            let service = Service::open(config_dir, &passphrase)?;
             Door::Driver(Arc::new(match &arguments.user {
                 Some(user) => service.on_behalf_of(user)?,
                 None => service,
@@ -170,8 +170,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<HomeError> for Failure {
-    fn from(error: HomeError) -> Self {
+impl From<ConfigDirError> for Failure {
+    fn from(error: ConfigDirError) -> Self {
         Self {
             error: error.to_string(),
             hint: error.hint().unwrap_or_default(),

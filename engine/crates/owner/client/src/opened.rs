@@ -41,7 +41,7 @@ pub(crate) fn take(
     if !partial {
         // Whatever is missing or foreign, the first place where it shows is named.
         for partition in 0..stage.partitions {
-            let at = usize::try_from(partition).ok().and_then(|place| order.get(place));
+            let at = usize::try_from(partition).ok().and_then(|refused| order.get(refused));
             if at.map(|result| result.partition) != Some(partition) {
                 return Err(ClientError::ResultPartition {
                     stage: number,
@@ -62,12 +62,12 @@ pub(crate) fn take(
     for result in &order {
         let partition = result.partition;
         let commit = Commit::open(session, number, partition, 1, &result.commit)?;
-        let place = ClientError::CommitPlace {
+        let refused = ClientError::CommitIdentity {
             stage: number,
             partition,
         };
         if commit.record.execution != execution {
-            return Err(place);
+            return Err(refused);
         }
         origins.trace(session, number, &stage.objects, &commit.record)?;
         sealed.push(Sealed {
@@ -82,7 +82,7 @@ pub(crate) fn take(
                 attempt: commit.attempt,
                 target,
             },
-            count: commit.record.streams.into_iter().next().ok_or(place)?,
+            count: commit.record.streams.into_iter().next().ok_or(refused)?,
             bytes: result.stream.clone(),
         });
     }

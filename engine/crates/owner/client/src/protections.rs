@@ -1,7 +1,7 @@
 //! What protections show and allow, as the driver's planner is told: the table of `coffer-schemes` in the words of `wire.proto`.
 
 use coffer_catalog::Manifest;
-use coffer_format::{Form, StoredColumn};
+use coffer_format::{StoredColumn, StoredEncoding};
 use coffer_protocol::wire::{
     self, Encoding, Shown,
     protection::{Cost, Treatment},
@@ -14,12 +14,12 @@ use coffer_schemes::{
 /// The whole table.
 pub(crate) fn table() -> Vec<wire::Protection> {
     let of = |row: &&table::Row| wire::Protection {
-        encoding: encoding(Form::Of(row.protection)).into(),
+        encoding: encoding(StoredEncoding::Of(row.protection)).into(),
         name: row.name.to_owned(),
         numbers: Some(treatment(row.numbers, row.numbers.shows)),
         texts: row.texts.map(|texts| treatment(texts, texts.shows)),
         linked: row.protection.uses(Setting::Link),
-        placed: row.needs_place,
+        placed: row.needs_position,
         cost: Some(Cost {
             encrypt: row.cost.encrypt,
             open: row.cost.open,
@@ -63,8 +63,8 @@ fn treatment(of: table::Treatment, shows: &[Leakage]) -> Treatment {
 }
 
 /// As which a column is stored. A protection's value is named after it, so that a new one needs no word here.
-pub(crate) fn encoding(form: Form) -> Encoding {
-    let name = format!("ENCODING_{}", form.name().to_ascii_uppercase());
+pub(crate) fn encoding(encoding: StoredEncoding) -> Encoding {
+    let name = format!("ENCODING_{}", encoding.name().to_ascii_uppercase());
     Encoding::from_str_name(&name).unwrap_or_default()
 }
 
@@ -114,10 +114,14 @@ mod tests {
     #[test]
     fn every_code_is_a_value_of_its_enum() {
         for protection in Protection::ALL {
-            assert_ne!(encoding(Form::Of(protection)), Encoding::Unknown, "{protection}");
+            assert_ne!(
+                encoding(StoredEncoding::Of(protection)),
+                Encoding::Unknown,
+                "{protection}"
+            );
         }
-        for form in [Form::File, Form::Row] {
-            assert_ne!(encoding(form), Encoding::Unknown, "{form}");
+        for encoding in [StoredEncoding::File, StoredEncoding::Row] {
+            assert_ne!(encoding(encoding), Encoding::Unknown, "{encoding}");
         }
         let named = |prefix: &str, code: &str| format!("{prefix}_{}", code.to_ascii_uppercase());
         for of in Leakage::ALL {

@@ -13,14 +13,14 @@ use coffer_catalog::{ChunkPins, VerifiedManifest};
 use coffer_plan::{BytesSeen, FilesOnly, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
 use coffer_protocol::{
     plan::{Fragment, Scan, node::Op},
-    wire::{FileSlice, RunAtHome},
+    wire::{FileSlice, RunAtClient},
 };
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{
     ClientError, Service,
+    at_client::nodes,
     audit::Uses,
-    home::nodes,
     tables::{Opened, data_type},
 };
 
@@ -44,7 +44,7 @@ impl Service {
     /// process can read what the account that asks cannot.
     pub(crate) fn reads(
         &self,
-        request: &RunAtHome,
+        request: &RunAtClient,
         fragment: &Fragment,
         uses: &mut Uses,
     ) -> Result<Reads, ClientError> {
@@ -55,7 +55,7 @@ impl Service {
             let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
             let table = self.table(asked.handle)?;
             let Opened::Sealed(sealed) = table.as_ref() else {
-                return Err(ClientError::PlainAtHome);
+                return Err(ClientError::PlainAtClient);
             };
             let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
             let columns: Vec<String> = columns.map(|field| field.name.clone()).collect();
@@ -82,7 +82,7 @@ impl Read {
         let declared = scan.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
         for field in &declared.fields {
             if table.column(&field.name).map(data_type) != field.r#type {
-                return Err(ClientError::HomeColumn(field.name.clone()));
+                return Err(ClientError::ClientColumn(field.name.clone()));
             }
         }
         let keys = table.keks(columns.iter().map(String::as_str))?;

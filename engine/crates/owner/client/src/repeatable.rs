@@ -70,7 +70,7 @@ fn keys(keys: &[SortKey]) -> bool {
 /// Whether all functions that a node calls itself are listed.
 fn is_listed(op: &Op) -> bool {
     match op {
-        Op::Values(_) | Op::Limit(_) | Op::Union(_) | Op::Reveal(_) => true,
+        Op::Values(_) | Op::Limit(_) | Op::Union(_) | Op::Decrypt(_) => true,
         Op::Scan(scan) => all(&scan.pushed),
         Op::Input(input) => keys(&input.merge),
         Op::Filter(filter) => all(&filter.condition),
@@ -97,13 +97,13 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         .map(|child| node(child, producers))
         .max()
         .unwrap_or(Ordered);
-    let by_place = match below {
+    let by_position = match below {
         Ordered => Ordered,
         Unordered | Not => Not,
     };
     match op {
         // Row by row; a union has one child's rows after the other's.
-        Op::Scan(_) | Op::Values(_) | Op::Filter(_) | Op::Project(_) | Op::Reveal(_) | Op::Union(_) => below,
+        Op::Scan(_) | Op::Values(_) | Op::Filter(_) | Op::Project(_) | Op::Decrypt(_) | Op::Union(_) => below,
         // Batch by batch: all of a batch's rows for one projection, then for the next. Where
         // batches end follows from frames.
         Op::Expand(_) => below.max(Unordered),
@@ -117,7 +117,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
             let by_rows = |call| depends_on(call) == Some(DependsOn::Rows);
             let taken = match aggregate.calls.iter().all(by_rows) {
                 true => below,
-                false => by_place,
+                false => by_position,
             };
             // Partial results are other rows when memory was short, and mean the same to whoever
             // merges them; nobody else reads them.
@@ -127,9 +127,9 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
             }
         }
         // Rows of equal keys: which of them are the first so many, or in what order they come.
-        Op::Sort(sort) if sort.fetch > 0 => by_place,
+        Op::Sort(sort) if sort.fetch > 0 => by_position,
         Op::Sort(_) => below.max(Unordered),
-        Op::Limit(_) => by_place,
+        Op::Limit(_) => by_position,
         // What one row meets, and what nothing met, comes in the order in which the held side lies,
         // which follows from its batches; a nested loop takes that side in parts where memory is
         // short.

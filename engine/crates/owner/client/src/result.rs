@@ -19,7 +19,7 @@ use prost::Message;
 
 use crate::{
     ClientError, Service,
-    home::{self, Rows},
+    at_client::{self, Rows},
     opened::{self, Sealed},
     origins::Origins,
     reads::Reads,
@@ -95,7 +95,7 @@ impl Service {
                     streams: opened,
                     origins: Origins::default(),
                 };
-                home::run(
+                at_client::run(
                     &fragment,
                     HashMap::from([(input, opened)]),
                     Reads::default(),
@@ -111,8 +111,8 @@ impl Service {
 /// The finish of a result: its only leaf is an Input of the result's own columns.
 fn finish_input(bytes: &[u8], result: &SchemaRef) -> Result<(Fragment, u32), ClientError> {
     let fragment = Fragment::decode(bytes).map_err(|_| ClientError::Malformed("finish"))?;
-    match home::only_input(&fragment) {
-        Some(input) if home::fits(input, result)? => {
+    match at_client::only_input(&fragment) {
+        Some(input) if at_client::fits(input, result)? => {
             let id = input.input_id;
             Ok((fragment, id))
         }
@@ -159,7 +159,7 @@ impl ResultRows {
             };
         }
         match (error.find_root(), self.memory) {
-            (DataFusionError::ResourcesExhausted(_), Some(memory)) => ClientError::HomeMemory(memory),
+            (DataFusionError::ResourcesExhausted(_), Some(memory)) => ClientError::ClientMemory(memory),
             _ => ClientError::Finish(error),
         }
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use coffer_audit::{Event, Seldom, Who};
-use coffer_custody::{Home, Passphrase};
+use coffer_custody::{ConfigDir, Passphrase};
 use coffer_protocol::{
     framing::Message,
     wire::{ClientMessage, Hello},
@@ -36,7 +36,7 @@ const CONNECTIONS: usize = 256;
 pub struct KeyService {
     /// The owner's own, which no connection reaches: it has keyring, policy and audit log.
     front: Service,
-    applications: Mutex<HashMap<Place, Held>>,
+    applications: Mutex<HashMap<ApplicationId, Served>>,
     /// Connections by account.
     guests: Mutex<HashMap<u32, usize>>,
     /// What each user had encrypted.
@@ -66,13 +66,13 @@ impl Drop for Guest {
 
 /// Whose application: nothing of it is shared with another.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct ApplicationId {
     uid: u32,
     user: String,
     application: String,
 }
 
-struct Held {
+struct Served {
     service: Arc<Service>,
     connections: usize,
     idle: Instant,
@@ -81,13 +81,13 @@ struct Held {
 /// A connection's hold on its application's state.
 pub(crate) struct Attached {
     pub(crate) service: Arc<Service>,
-    place: Place,
+    application: ApplicationId,
     guest: Guest,
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if let Some(held) = self.guest.keys.applications.lock().get_mut(&self.place) {
+        if let Some(held) = self.guest.keys.applications.lock().get_mut(&self.application) {
             held.connections = held.connections.saturating_sub(1);
             held.idle = Instant::now();
         }
@@ -96,8 +96,8 @@ impl Drop for Attached {
 
 impl KeyService {
     /// Opens home, policy and keyring. A policy without users has nobody to serve.
-    pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
-        let front = Service::open(home, passphrase)?;
+    pub fn open(config_dir: ConfigDir, passphrase: &Passphrase) -> Result<Self, ClientError> {
+        let front = Service::open(config_dir, passphrase)?;
         if front.policy_now()?.users().next().is_none() {
             return Err(ClientError::NoUsers);
         }
@@ -148,7 +148,7 @@ impl KeyService {
         if hello.application.len() > MAX_NAME {
             return Err(ClientError::Malformed("HELLO"));
         }
-        let place = Place {
+        let application = ApplicationId {
             uid: guest.peer.uid,
             user: guest.user.clone(),
             application: hello.application,
@@ -156,25 +156,29 @@ impl KeyService {
         let keys = &guest.keys;
         keys.forget_idle();
         let mut applications = keys.applications.lock();
-        if !applications.contains_key(&place) {
-            let others = applications.keys().filter(|held| held.user == place.user);
+        if !applications.contains_key(&application) {
+            let others = applications.keys().filter(|held| held.user == application.user);
             if others.count() >= APPLICATIONS {
                 return Err(ClientError::TooManyApplications(APPLICATIONS));
             }
-            let guesses = Arc::clone(keys.guesses.lock().entry(place.user.clone()).or_default());
-            let service = keys.front.fork(&place.user, guest.peer.clone(), guesses);
-            let held = Held {
+            let guesses = Arc::clone(keys.guesses.lock().entry(application.user.clone()).or_default());
+            let service = keys.front.fork(&application.user, guest.peer.clone(), guesses);
+            let held = Served {
                 service: Arc::new(service.map_err(ClientError::without_policy)?),
                 connections: 0,
                 idle: Instant::now(),
             };
-            applications.insert(place.clone(), held);
+            applications.insert(application.clone(), held);
         }
-        let held = applications.get_mut(&place).ok_or(ClientError::NotGreeted)?;
+        let held = applications.get_mut(&application).ok_or(ClientError::NotGreeted)?;
         held.connections = held.connections.saturating_add(1);
         let service = Arc::clone(&held.service);
         drop(applications);
-        Ok(Attached { service, place, guest })
+        Ok(Attached {
+            service,
+            application,
+            guest,
+        })
     }
 
     /// Drops the states of applications that are gone, with their session keys and leases.
@@ -216,12 +220,12 @@ mod tests {
 
     fn keys(policy: &str) -> (tempfile::TempDir, Arc<KeyService>) {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
-        let keyring = Keyring::create(&home.keyring(), &passphrase).unwrap();
-        coffer_catalog::policy::replace(&home, &keyring, policy).unwrap();
-        let keys = KeyService::open(home, &passphrase).unwrap();
+        let keyring = Keyring::create(&config_dir.keyring(), &passphrase).unwrap();
+        coffer_catalog::policy::replace(&config_dir, &keyring, policy).unwrap();
+        let keys = KeyService::open(config_dir, &passphrase).unwrap();
         (folder, Arc::new(keys))
     }
 
@@ -280,7 +284,7 @@ mod tests {
         let (_folder, keys) = keys(POLICY);
         let attached = attached(&keys, ANN);
         attached.service.rights().unwrap();
-        std::fs::write(keys.front.home.policy(), "nonsense of the owner").unwrap();
+        std::fs::write(keys.front.config_dir.policy(), "nonsense of the owner").unwrap();
         for error in [
             keys.enter(Some(ANN)).err().unwrap(),
             keys.enter(Some(EVE)).err().unwrap(),
@@ -315,7 +319,7 @@ mod tests {
             ("account = 4000000001", ""),
         ] {
             let policy = POLICY.replacen("account = 4000000001", account, 1);
-            coffer_catalog::policy::replace(&keys.front.home, keys.front.vault.keyring(), &policy).unwrap();
+            coffer_catalog::policy::replace(&keys.front.config_dir, keys.front.vault.keyring(), &policy).unwrap();
             assert_eq!(code(attached.service.rights()), want, "{account}");
         }
     }

@@ -8,7 +8,7 @@ use std::{
 
 use coffer_audit::{AuditLog, Who};
 use coffer_catalog::{Lease, TableWrite};
-use coffer_custody::{Challenges, Home, Keyring, Passphrase, Vault, verifiers::Verifiers};
+use coffer_custody::{Challenges, ConfigDir, Keyring, Passphrase, Vault, verifiers::Verifiers};
 use coffer_protocol::{
     EvidenceError,
     evidence::PROTOCOL,
@@ -17,8 +17,8 @@ use coffer_protocol::{
     plan::Fragment,
     wire::{
         ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
-        NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult, RunAtHome, SealValue, SealedObject, SessionEnded,
-        TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
+        NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult, RunAtClient, SealValue, SealedObject,
+        SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
     },
 };
 use coffer_sealing::{
@@ -41,7 +41,7 @@ use crate::{
 
 /// The client engine. One home, one application.
 pub struct Service {
-    pub(crate) home: Home,
+    pub(crate) config_dir: ConfigDir,
     pub(crate) vault: Arc<Vault>,
     /// Of TEEs' evidence.
     pub(crate) verifiers: Verifiers,
@@ -150,15 +150,15 @@ impl Reply {
 
 impl Service {
     /// Opens home, policy and keyring.
-    pub fn open(home: Home, passphrase: &Passphrase) -> Result<Self, ClientError> {
-        let keyring = Keyring::open(&home.keyring(), passphrase)?;
-        let policy = access::signed(coffer_catalog::policy::open(&home, &keyring))?;
-        let audit = AuditLog::of(&home, &keyring);
+    pub fn open(config_dir: ConfigDir, passphrase: &Passphrase) -> Result<Self, ClientError> {
+        let keyring = Keyring::open(&config_dir.keyring(), passphrase)?;
+        let policy = access::signed(coffer_catalog::policy::open(&config_dir, &keyring))?;
+        let audit = AuditLog::of(&config_dir, &keyring);
         let masters = coffer_kms::of(&policy);
         let mut known = Known::none()?;
         known.note("the keyring's passphrase", passphrase.expose());
         let service = Self {
-            home,
+            config_dir,
             vault: Arc::new(Vault::new(keyring, masters)),
             followed: Mutex::new(Followed::of(&policy)),
             verifiers: Verifiers::beside_this_program(),
@@ -185,7 +185,7 @@ impl Service {
         guesses: Arc<Mutex<Guesses>>,
     ) -> Result<Self, ClientError> {
         Ok(Self {
-            home: self.home.clone(),
+            config_dir: self.config_dir.clone(),
             vault: Arc::clone(&self.vault),
             followed: Mutex::new(Followed::of(&*self.policy_now()?)),
             user: Some(user.to_owned()),
@@ -198,7 +198,7 @@ impl Service {
             },
             peer: Some(peer),
             spills: Arc::clone(&self.spills),
-            audit: AuditLog::of(&self.home, self.vault.keyring()),
+            audit: AuditLog::of(&self.config_dir, self.vault.keyring()),
             verifiers: Verifiers::beside_this_program(),
             lease: self.lease,
             inner: Mutex::new(Inner::default()),
@@ -274,10 +274,10 @@ impl Service {
                     request.keep_bytes,
                 ))
             }
-            ClientMessage::RunAtHome => {
-                let request: RunAtHome = decode(message, "RUN_AT_HOME")?;
+            ClientMessage::RunAtClient => {
+                let request: RunAtClient = decode(message, "RUN_AT_HOME")?;
                 Ok(Reply::of(
-                    self.run_at_home(&request)?,
+                    self.run_at_client(&request)?,
                     request.session,
                     request.keep_bytes,
                 ))

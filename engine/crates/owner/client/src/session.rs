@@ -11,7 +11,7 @@ use coffer_catalog::ChunkPins;
 use coffer_protocol::{ReleasePayload, plan::Schema};
 use coffer_sealing::{AttemptId, KekSet, SessionId, SessionKey};
 
-use crate::{ClientError, audit::Uses, home::Rows, origins::Origins, repeatable::Repeatable};
+use crate::{ClientError, at_client::Rows, audit::Uses, origins::Origins, repeatable::Repeatable};
 
 /// How long an engine keeps a session without the trusted site's word, if nobody sets it.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);
@@ -161,13 +161,13 @@ impl Session {
             .stages
             .iter()
             .any(|((id, _), held)| *id == stage && held.output.is_exchange() != exchange);
-        let place = (stage, if exchange { 0 } else { execution });
-        match self.stages.get(&place) {
+        let position = (stage, if exchange { 0 } else { execution });
+        match self.stages.get(&position) {
             _ if other_kind => Err(ClientError::StageTaken(stage)),
             Some(held) if held.digest == entry.digest => Ok(()),
             Some(_) => Err(ClientError::StageTaken(stage)),
             None => {
-                self.stages.insert(place, entry);
+                self.stages.insert(position, entry);
                 Ok(())
             }
         }

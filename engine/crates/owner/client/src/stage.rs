@@ -296,7 +296,7 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
             // A stage of no tasks (a table without files) is still checked.
             partitions: partitions.max(1),
             expressions: &expressions,
-            revealer: None,
+            decryptor: None,
         },
     )?;
     Ok(())

@@ -182,7 +182,7 @@ fn clear_columns(
         true => return Some(Vec::new()),
         false => file.chunks.get(groups)?,
     };
-    let clear = manifest.stored.iter().filter(|stored| stored.form.is_clear());
+    let clear = manifest.stored.iter().filter(|stored| stored.encoding.is_clear());
     clear
         .enumerate()
         .filter(|(_, stored)| columns.contains(&stored.name()))
@@ -231,7 +231,7 @@ impl Service {
         {
             return Ok(TableInfo::default());
         }
-        let table = open_table(&self.home, &self.vault, &policy, &target);
+        let table = open_table(&self.config_dir, &self.vault, &policy, &target);
         let table = table.map_err(|error| self.of_stranger(error, &target))?;
         self.asked_for(request, &table)?;
         self.lease(table.manifest().table)?;
@@ -246,8 +246,8 @@ impl Service {
     /// home's own tables only.
     pub(crate) fn is_absent(&self, policy: &Policy, folder: &Path) -> Result<bool, ClientError> {
         match &self.user {
-            None => Ok(is_absent(&self.home, self.vault.keyring(), policy, folder)?),
-            Some(_) => Ok(is_unknown(&self.home, self.vault.keyring(), policy, folder)?),
+            None => Ok(is_absent(&self.config_dir, self.vault.keyring(), policy, folder)?),
+            Some(_) => Ok(is_unknown(&self.config_dir, self.vault.keyring(), policy, folder)?),
         }
     }
 
@@ -288,7 +288,7 @@ impl Service {
 
     /// A catalog's name for a path may be any but another table's.
     pub(crate) fn called(&self, name: &str, path: &str, id: TableId) -> Result<(), ClientError> {
-        let tables = Register::of(&self.home, self.vault.keyring()).tables()?;
+        let tables = Register::of(&self.config_dir, self.vault.keyring()).tables()?;
         match tables.iter().find(|other| other.id != id && other.is_called(name)) {
             Some(_) => Err(ClientError::OtherTable {
                 path: path.to_owned(),
@@ -302,7 +302,7 @@ impl Service {
     fn lease(&self, table: TableId) -> Result<(), ClientError> {
         if !self.inner.lock().leases.contains_key(&table) {
             // Waits only for a cleaning that is under way.
-            let lease = Lease::shared(&self.home, table, Use::Reading)?;
+            let lease = Lease::shared(&self.config_dir, table, Use::Reading)?;
             self.inner.lock().leases.insert(table, lease);
         }
         Ok(())
@@ -345,18 +345,18 @@ impl Service {
         usize::try_from(handle)
             .ok()
             .and_then(|handle| handle.checked_sub(1))
-            .and_then(|place| self.inner.lock().tables.get(place).map(Arc::clone))
+            .and_then(|position| self.inner.lock().tables.get(position).map(Arc::clone))
             .ok_or(ClientError::HandleUnknown(handle))
     }
 
     fn keep(&self, table: Opened) -> u32 {
         let mut inner = self.inner.lock();
         let held = inner.tables.iter().position(|held| held.is(&table));
-        let place = held.unwrap_or_else(|| {
+        let position = held.unwrap_or_else(|| {
             inner.tables.push(Arc::new(table));
             inner.tables.len() - 1
         });
-        u32::try_from(place + 1).unwrap_or(u32::MAX)
+        u32::try_from(position + 1).unwrap_or(u32::MAX)
     }
 }
 
@@ -406,17 +406,17 @@ fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
         Ok(StoredColumn {
             name: stored.name(),
             column: u32::try_from(column.unwrap_or_default()).map_err(|_| ClientError::AnswerTooLong)?,
-            protection: stored.form.name().to_owned(),
+            protection: stored.encoding.name().to_owned(),
             r#type: Some(data_type(stored.kind)),
             nullable: stored.nullable,
             bytes,
             link: stored.group(manifest.table),
             prefix: stored.prefix.is_some(),
-            encoding: protections::encoding(stored.form).into(),
+            encoding: protections::encoding(stored.encoding).into(),
             shows: described.shows,
             allows: described.allows,
             opened_by: described.opened_by,
-            placed: stored.form.needs_place(),
+            placed: stored.encoding.needs_position(),
         })
     };
     manifest.stored.iter().zip(bytes).map(describe).collect()

@@ -57,14 +57,14 @@ impl Service {
             Mode::Replace if self.is_absent(&policy, &folder(request)?)? => self.create(&policy, request)?,
             Mode::Replace => {
                 let target = Target::Path(folder(request)?);
-                let parent = open_table(&self.home, &self.vault, &policy, &target)?;
+                let parent = open_table(&self.config_dir, &self.vault, &policy, &target)?;
                 let new = new_columns(request)?;
                 self.may_write(parent.name(), names(&new))?;
                 if !request.name.is_empty() {
                     self.called(&request.name, &request.path, parent.manifest().table)?;
                 }
                 let change = Change::Replace(new);
-                TableWrite::next(&self.home, &self.vault, &policy, &parent, change)?
+                TableWrite::next(&self.config_dir, &self.vault, &policy, &parent, change)?
             }
             mode => {
                 let opened = self.table(request.handle)?;
@@ -86,7 +86,7 @@ impl Service {
                     _ if request.only.is_empty() => Change::Overwrite,
                     _ => Change::OverwriteWhere(only()),
                 };
-                TableWrite::next(&self.home, &self.vault, &policy, parent, change)?
+                TableWrite::next(&self.config_dir, &self.vault, &policy, parent, change)?
             }
         };
         if !write.stored().is_empty() {
@@ -124,7 +124,7 @@ impl Service {
         if new.is_host_readable(policy, name) {
             return Err(ClientError::HostReadable(name.to_owned()));
         }
-        let write = TableWrite::create(&self.home, &self.vault, policy, name, &folder, new)?;
+        let write = TableWrite::create(&self.config_dir, &self.vault, policy, name, &folder, new)?;
         // Who owns a folder on the way may have changed where it leads since it was looked at.
         if let Err(error) = self
             .may_make(policy, name, &folder)
@@ -196,7 +196,7 @@ impl Service {
         let _ = TableWrite::remove_strays(published.folder(), id, published.manifest());
         let warning = match created {
             true => self.record(&published).err().map(|error| {
-                let error = self.told(error);
+                let error = self.as_user_sees(error);
                 format!(
                     "`{}` is sealed, but the policy could not be given its entry: {error}",
                     published.name()
@@ -256,7 +256,7 @@ impl Service {
             .unwrap_or(table.folder());
         let id = table.manifest().table;
         signed(policy::record_table(
-            &self.home,
+            &self.config_dir,
             self.vault.keyring(),
             table.name(),
             id,
@@ -289,7 +289,7 @@ impl Service {
     }
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
-        let register = Register::of(&self.home, self.vault.keyring());
+        let register = Register::of(&self.config_dir, self.vault.keyring());
         let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
             return Ok(TableDropped {});
         };
@@ -306,13 +306,13 @@ impl Service {
         });
         self.audit_granted(event)?;
         let dropped = clean::forget_dropped(&register, id)?;
-        let forgotten = policy::forget_table(&self.home, self.vault.keyring(), &dropped.name, id);
-        signed(forgotten).map_err(|error| self.told(error))?;
+        let forgotten = policy::forget_table(&self.config_dir, self.vault.keyring(), &dropped.name, id);
+        signed(forgotten).map_err(|error| self.as_user_sees(error))?;
         Ok(TableDropped {})
     }
 
     pub(crate) fn rename_table(&self, request: &RenameTable) -> Result<TableRenamed, ClientError> {
-        let register = Register::of(&self.home, self.vault.keyring());
+        let register = Register::of(&self.config_dir, self.vault.keyring());
         let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
             register.check_free(&request.to)?;
             return Ok(TableRenamed {});
@@ -434,7 +434,7 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
     for (partition, sealed) in (0..stage.partitions).zip(&request.commits) {
         let commit = Commit::open(session, number, partition, 0, sealed)?;
         if commit.record.execution != execution {
-            return Err(ClientError::CommitPlace {
+            return Err(ClientError::CommitIdentity {
                 stage: number,
                 partition,
             });

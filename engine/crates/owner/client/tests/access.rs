@@ -10,7 +10,7 @@ use coffer_protocol::{
     plan::{Field, Schema},
     wire::{
         BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
-        PublishWrite, ReadChecked, RunAtHome, StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun,
+        PublishWrite, ReadChecked, RunAtClient, StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun,
         WritePublished, begin_write::Mode,
     },
 };
@@ -142,14 +142,14 @@ impl Tables {
     }
 
     /// Asks the client engine to open a stored column over no rows: what it says of the keys.
-    async fn reveal(&mut self, stored: &StoredColumn) -> Result<(), Problem> {
+    async fn decrypt(&mut self, stored: &StoredColumn) -> Result<(), Problem> {
         let query = Query::begin(&mut self.client).await;
         let request = opening(&query.session, self.people.handle, stored);
-        self.at_home(request).await
+        self.at_client(request).await
     }
 
     /// Asks the client engine to read columns of `other` itself.
-    async fn read_at_home(&mut self, columns: &[&str]) -> Result<(), Problem> {
+    async fn read_at_client(&mut self, columns: &[&str]) -> Result<(), Problem> {
         let query = Query::begin(&mut self.client).await;
         let mut schema = self.other.schema.clone().unwrap();
         schema.fields.retain(|field| columns.contains(&field.name.as_str()));
@@ -159,18 +159,18 @@ impl Tables {
             handle: self.other.handle,
             ..TableScan::default()
         };
-        let request = RunAtHome {
+        let request = RunAtClient {
             session: query.session.clone(),
             fragment: fragment.encode_to_vec().into(),
             scans: vec![scan],
             read_bytes: 1 << 30,
-            ..RunAtHome::default()
+            ..RunAtClient::default()
         };
-        self.at_home(request).await
+        self.at_client(request).await
     }
 
-    async fn at_home(&mut self, request: RunAtHome) -> Result<(), Problem> {
-        self.client.send(ClientMessage::RunAtHome, &request).await;
+    async fn at_client(&mut self, request: RunAtClient) -> Result<(), Problem> {
+        self.client.send(ClientMessage::RunAtClient, &request).await;
         loop {
             let message = self.client.receive().await?;
             if i32::from(message.kind) == i32::from(ClientMessage::ResultEnd) {
@@ -180,13 +180,13 @@ impl Tables {
     }
 
     fn events(&self) -> Vec<coffer_audit::Event> {
-        let keyring = Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap();
-        let log = coffer_audit::AuditLog::of(&self.site.home, &keyring);
+        let keyring = Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
+        let log = coffer_audit::AuditLog::of(&self.site.config_dir, &keyring);
         log.records().unwrap().map(|record| record.unwrap().event).collect()
     }
 
     fn change_policy(&self, from: &str, to: &str) {
-        let policy = self.site.home.policy();
+        let policy = self.site.config_dir.policy();
         let text = std::fs::read_to_string(&policy).unwrap();
         assert!(text.contains(from));
         self.site.sign(&text.replace(from, to));
@@ -248,7 +248,7 @@ async fn the_owner_has_all_of_it() {
     tables.encrypt(&det, ir::text("x")).await.unwrap();
     assert_eq!(tables.scan_stored(&[det]).await.unwrap(), 50);
     let ope = tables.stored(1, "ope");
-    tables.reveal(&ope).await.unwrap();
+    tables.decrypt(&ope).await.unwrap();
     tables.begin(Mode::Append, "other").await.unwrap();
 }
 
@@ -279,7 +279,7 @@ async fn keys_of_denied_columns_do_not_leave() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_stored_form_of_a_denied_column_is_of_use() {
+async fn no_stored_encoding_of_a_denied_column_is_of_use() {
     let mut tables = Tables::of(Some("ann")).await;
     let (tee, det, plain) = (
         tables.stored(0, "tee"),
@@ -287,34 +287,34 @@ async fn no_stored_form_of_a_denied_column_is_of_use() {
         tables.stored(2, "plain"),
     );
     let (ope, std) = (tables.stored(1, "ope"), tables.stored(1, "std"));
-    let places: Vec<StoredColumn> = tables
+    let positions: Vec<StoredColumn> = tables
         .people
         .stored
         .iter()
         .filter(|stored| stored.column == 0)
         .cloned()
         .collect();
-    let places = places
+    let positions = positions
         .into_iter()
         .filter(|stored| ["file", "row"].contains(&stored.protection.as_str()));
-    let allowed: Vec<StoredColumn> = [ope.clone(), std].into_iter().chain(places).collect();
+    let allowed: Vec<StoredColumn> = [ope.clone(), std].into_iter().chain(positions).collect();
     assert_eq!(tables.scan_stored(&allowed).await.unwrap(), 50);
     for (stored, column) in [(&tee, "people.name"), (&det, "people.name"), (&plain, "people.born")] {
         denied(tables.scan_stored(&[ope.clone(), stored.clone()]).await, column);
     }
     tables.encrypt(&ope, ir::int(7)).await.unwrap();
     denied(tables.encrypt(&det, ir::text("person 7")).await, "people.name");
-    tables.reveal(&ope).await.unwrap();
-    denied(tables.reveal(&det).await, "people.name");
+    tables.decrypt(&ope).await.unwrap();
+    denied(tables.decrypt(&det).await, "people.name");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
     let mut tables = Tables::of(Some("ann")).await;
-    tables.read_at_home(&["n", "born"]).await.unwrap();
-    denied(tables.read_at_home(&["n", "name"]).await, "other.name");
+    tables.read_at_client(&["n", "born"]).await.unwrap();
+    denied(tables.read_at_client(&["n", "name"]).await, "other.name");
     let events = tables.events();
-    let said: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
         .map(|event| {
             (
@@ -325,14 +325,14 @@ async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
         })
         .collect();
     assert_eq!(
-        said,
+        shown,
         [
             ("open at home", None, "born n".to_owned()),
             ("open at home", Some("denied_column"), "name".to_owned()),
         ]
     );
     let mut nobody = Tables::of(Some("nobody")).await;
-    denied(nobody.read_at_home(&[]).await, "other.*");
+    denied(nobody.read_at_client(&[]).await, "other.*");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,7 +364,7 @@ async fn only_who_may_write_a_table_and_has_its_keys_writes_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_may_write_but_lacks_a_column_does_not() {
     let mut tables = Tables::of(Some("walt")).await;
-    let policy = tables.site.home.policy();
+    let policy = tables.site.config_dir.policy();
     let text = std::fs::read_to_string(&policy).unwrap();
     tables
         .site
@@ -376,7 +376,7 @@ async fn who_may_write_but_lacks_a_column_does_not() {
 async fn a_right_that_is_taken_away_is_gone_at_once() {
     let mut tables = Tables::of(Some("ann")).await;
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
-    let policy = tables.site.home.policy();
+    let policy = tables.site.config_dir.policy();
     let text = std::fs::read_to_string(&policy).unwrap();
     tables.site.sign(&text.replace("roles = [\"some\"]", "roles = []"));
     denied(tables.scan_other(&["n"], &[]).await, "other.n");
@@ -404,7 +404,7 @@ async fn what_the_planner_asks_is_answered_by_todays_rights_and_a_refusal_is_rec
         denied(read, ".name");
     }
     let events = tables.events();
-    let said: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
         .map(|event| {
             (
@@ -414,7 +414,7 @@ async fn what_the_planner_asks_is_answered_by_todays_rights_and_a_refusal_is_rec
             )
         })
         .collect();
-    assert_eq!(said, [("read", "denied_column", &["name".to_owned()][..]); 2]);
+    assert_eq!(shown, [("read", "denied_column", &["name".to_owned()][..]); 2]);
     tables.change_policy("tables.other = [\"n\", \"born\"]", "tables.other = \"*\"");
     let request = CheckRead {
         handle: tables.other.handle,
@@ -439,7 +439,7 @@ async fn a_version_without_files_takes_the_right_to_write_too() {
     let begun = walt.begin(Mode::Overwrite, "other").await.unwrap();
     assert_eq!(walt.publish(begun.write).await.unwrap().version, 2);
     let events = walt.events();
-    let said: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
         .map(|event| {
             let table = &event.tables[0];
@@ -448,7 +448,7 @@ async fn a_version_without_files_takes_the_right_to_write_too() {
         })
         .collect();
     assert_eq!(
-        said,
+        shown,
         [
             ("write", Some("denied_write"), ("other", 0, 0, true)),
             ("write", None, ("other", 2, 3, true)),
@@ -476,7 +476,7 @@ async fn the_client_engine_reads_no_unverified_input_itself() {
         tables.other = tables.open(request).await.unwrap();
         // By an engine every user reads it.
         assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
-        let refused = tables.read_at_home(&["n"]).await.unwrap_err();
+        let refused = tables.read_at_client(&["n"]).await.unwrap_err();
         assert_eq!(refused.code, "unverified_input", "{}", refused.message);
         assert!(refused.message.contains("engines"), "{}", refused.message);
     }
@@ -491,7 +491,7 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
     let loose = at("loose.parquet");
     std::fs::write(&loose, "no file of a table").unwrap();
     let there = at("people");
-    let mut told = Vec::new();
+    let mut known = Vec::new();
     for path in [&none, &folder, &link, &loose] {
         let as_table = OpenTable {
             path: path.clone(),
@@ -504,7 +504,7 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
         for request in [as_table, as_file] {
             let problem = tables.open(request).await.unwrap_err();
             assert!(problem.message.contains(path.as_str()), "{}", problem.message);
-            told.push((
+            known.push((
                 problem.code,
                 problem.message.replace(path.as_str(), "PATH"),
                 problem.hint,
@@ -517,9 +517,9 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
         };
         assert_eq!(tables.open(if_there).await.unwrap().handle, 0);
     }
-    told.sort();
-    told.dedup();
-    assert_eq!(told.len(), 2, "{told:#?}");
+    known.sort();
+    known.dedup();
+    assert_eq!(known.len(), 2, "{known:#?}");
     let if_there = OpenTable {
         path: there,
         if_there: true,

@@ -86,8 +86,8 @@ impl Asked {
     }
 
     fn log(&self) -> AuditLog {
-        let keyring = Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap();
-        AuditLog::of(&self.site.home, &keyring)
+        let keyring = Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
+        AuditLog::of(&self.site.config_dir, &keyring)
     }
 
     fn records(&self) -> Vec<Record> {
@@ -173,13 +173,13 @@ async fn refusals_are_recorded() {
         asked.client.ask(ClientMessage::AdmitEngine, &evidence).await;
     assert!(refused.is_err());
     let records = asked.records();
-    let said: Vec<(&str, Outcome, &str)> = records
+    let message: Vec<(&str, Outcome, &str)> = records
         .iter()
         .map(|record| &record.event)
         .map(|event| (event.action.as_str(), event.outcome, event.code.as_deref().unwrap()))
         .collect();
     assert_eq!(
-        said,
+        message,
         [
             ("release", Outcome::Refused, "denied_column"),
             ("open table", Outcome::Refused, "table"),
@@ -248,10 +248,14 @@ async fn what_takes_no_new_key_is_recorded_too() {
         let request = scan_stage(number, &fragment, table.handle, vec![row_groups(0..1)]);
         query.seal(&mut asked.client, request).await.unwrap();
     }
-    let home = opening(&query.session, table.handle, &x);
-    asked.client.rows_of(ClientMessage::RunAtHome, &home).await.unwrap();
+    let config_dir = opening(&query.session, table.handle, &x);
+    asked
+        .client
+        .rows_of(ClientMessage::RunAtClient, &config_dir)
+        .await
+        .unwrap();
     let records = asked.records();
-    let said: Vec<_> = records
+    let message: Vec<_> = records
         .iter()
         .map(|record| {
             let table = &record.event.tables[0];
@@ -263,7 +267,7 @@ async fn what_takes_no_new_key_is_recorded_too() {
         })
         .collect();
     assert_eq!(
-        said,
+        message,
         [
             ("release", "x".to_owned(), 1),
             ("release", "x y".to_owned(), 0),
@@ -275,7 +279,7 @@ async fn what_takes_no_new_key_is_recorded_too() {
     let kept = path.with_extension("kept");
     std::fs::rename(&path, &kept).unwrap();
     std::fs::create_dir(&path).unwrap();
-    let refused = asked.client.rows_of(ClientMessage::RunAtHome, &home).await;
+    let refused = asked.client.rows_of(ClientMessage::RunAtClient, &config_dir).await;
     assert_eq!(refused.unwrap_err().code, "audit");
     let again = asked.query("again").await;
     let request = asked.stage(1, &["a"]);

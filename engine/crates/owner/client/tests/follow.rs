@@ -114,7 +114,7 @@ async fn an_unsigned_change_stops_what_would_begin_and_the_policy_before_does_no
     let fragment = ir::to_result(ir::values(schema.clone(), vec![]), schema);
     let stage = query.seal(&mut client, leaf_stage(1, &fragment, 1)).await.unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
-    let file = site.home.policy();
+    let file = site.config_dir.policy();
     std::fs::write(&file, format!("{POLICY}[users.eve]\n")).unwrap();
     let refused = release(&mut client, &query, &engine).await.unwrap_err();
     assert_eq!(refused.code, "policy");
@@ -131,12 +131,12 @@ async fn an_unsigned_change_stops_what_would_begin_and_the_policy_before_does_no
     // So does an older policy with its signature, and the signature's absence.
     std::fs::write(&file, POLICY).unwrap();
     new_session(&mut client).await.unwrap();
-    let signature = std::fs::read(site.home.policy_signature()).unwrap();
+    let signature = std::fs::read(site.config_dir.policy_signature()).unwrap();
     site.sign(OTHERS);
     std::fs::write(&file, POLICY).unwrap();
-    std::fs::write(site.home.policy_signature(), signature).unwrap();
+    std::fs::write(site.config_dir.policy_signature(), signature).unwrap();
     assert_eq!(code(new_session(&mut client).await), "policy");
-    std::fs::remove_file(site.home.policy_signature()).unwrap();
+    std::fs::remove_file(site.config_dir.policy_signature()).unwrap();
     assert_eq!(code(new_session(&mut client).await), "policy");
     site.sign(POLICY);
     new_session(&mut client).await.unwrap();
@@ -194,14 +194,14 @@ async fn records_name_the_policy_that_they_were_made_under() {
         let query = Query::begin(&mut client).await;
         let _ = release(&mut client, &query, &engine).await;
     }
-    let keyring = coffer_custody::Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
-    let log = coffer_audit::AuditLog::of(&site.home, &keyring);
+    let keyring = coffer_custody::Keyring::open(&site.config_dir.keyring(), &harness::passphrase()).unwrap();
+    let log = coffer_audit::AuditLog::of(&site.config_dir, &keyring);
     let digests: Vec<String> = log
         .records()
         .unwrap()
         .map(|record| record.unwrap().event.policy.unwrap())
         .collect();
-    let now = coffer_catalog::policy::open(&site.home, &keyring)
+    let now = coffer_catalog::policy::open(&site.config_dir, &keyring)
         .unwrap()
         .digest()
         .to_string();

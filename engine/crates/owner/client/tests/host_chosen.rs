@@ -366,7 +366,7 @@ async fn lengths_do_not_tell_a_right_guess_from_a_wrong_one() {
     }
     // Where the host has no say they do: else this test could not fail.
     for wrong in &guesses[1..] {
-        let told = seen(&mut b, Way::None, &secret, right, 0).await;
-        assert_ne!(told, seen(&mut b, Way::None, &secret, *wrong, 0).await);
+        let known = seen(&mut b, Way::None, &secret, right, 0).await;
+        assert_ne!(known, seen(&mut b, Way::None, &secret, *wrong, 0).await);
     }
 }

@@ -5,23 +5,27 @@ mod harness;
 use std::{os::unix::fs::MetadataExt, sync::Arc};
 
 use coffer_client::{KeyService, connection};
-use coffer_custody::{Home, Keyring};
+use coffer_custody::{ConfigDir, Keyring};
 use coffer_process::{address::Address, listen::Listener};
 use harness::Site;
 
 /// A site whose policy has one user, of this account number.
 async fn serving(account: u32) -> Site {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::at(folder.path().join("home"));
-    home.create().unwrap();
-    let keyring = Keyring::create(&home.keyring(), &harness::passphrase()).unwrap();
+    let config_dir = ConfigDir::at(folder.path().join("home"));
+    config_dir.create().unwrap();
+    let keyring = Keyring::create(&config_dir.keyring(), &harness::passphrase()).unwrap();
     let policy = format!("{}[users.ann]\naccount = {account}\n", harness::POLICY);
-    coffer_catalog::policy::replace(&home, &keyring, &policy).unwrap();
-    let keys = KeyService::open(home.clone(), &harness::passphrase()).unwrap();
+    coffer_catalog::policy::replace(&config_dir, &keyring, &policy).unwrap();
+    let keys = KeyService::open(config_dir.clone(), &harness::passphrase()).unwrap();
     let listener = Listener::bind(&Address::Unix(folder.path().join("keys"))).unwrap();
     let address = listener.address().clone();
     tokio::spawn(connection::accept_users(Arc::new(keys), listener));
-    Site { folder, home, address }
+    Site {
+        folder,
+        config_dir,
+        address,
+    }
 }
 
 fn own_uid() -> u32 {
@@ -38,8 +42,8 @@ async fn a_stranger_is_refused_before_it_says_a_word() {
         let mut greeting = site.stranger().await;
         assert_eq!(greeting.hello(false).await.unwrap_err().code, "unknown_account");
     }
-    let keyring = Keyring::open(&site.home.keyring(), &harness::passphrase()).unwrap();
-    let log = coffer_audit::AuditLog::of(&site.home, &keyring);
+    let keyring = Keyring::open(&site.config_dir.keyring(), &harness::passphrase()).unwrap();
+    let log = coffer_audit::AuditLog::of(&site.config_dir, &keyring);
     let records: Vec<_> = log.records().unwrap().map(Result::unwrap).collect();
     let [record] = records.as_slice() else {
         panic!("one record: {records:#?}");

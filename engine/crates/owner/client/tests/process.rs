@@ -9,21 +9,21 @@ use std::{
     time::Duration,
 };
 
-use coffer_custody::{Home, Keyring, Passphrase};
+use coffer_custody::{ConfigDir, Keyring, Passphrase};
 use coffer_process::{address::Address, helper};
-use coffer_protocol::wire::{ClientMessage, RunAtHome};
+use coffer_protocol::wire::{ClientMessage, RunAtClient};
 use harness::{Site, ir, query::Query};
 
 /// The harness's.
 const PASSPHRASE: &str = "correct horse battery staple";
 
-fn client(home: &Path, passphrase: Option<&str>) -> Command {
+fn client(config_dir: &Path, passphrase: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coffer-client"));
     command
         .args(["--lifeline", "stdin", "--listen"])
-        .arg(format!("unix:{}", home.join("client.sock").display()))
+        .arg(format!("unix:{}", config_dir.join("client.sock").display()))
         .arg("--home")
-        .arg(home)
+        .arg(config_dir)
         .env_remove("COFFER_PASSPHRASE")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -34,15 +34,15 @@ fn client(home: &Path, passphrase: Option<&str>) -> Command {
     command
 }
 
-fn make_home(folder: &Path, passphrase: &str) {
-    let home = Home::at(folder);
-    home.create().unwrap();
-    let keyring = Keyring::create(&home.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
-    coffer_catalog::policy::replace(&home, &keyring, "").unwrap();
+fn make_config_dir(folder: &Path, passphrase: &str) {
+    let config_dir = ConfigDir::at(folder);
+    config_dir.create().unwrap();
+    let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
+    coffer_catalog::policy::replace(&config_dir, &keyring, "").unwrap();
 }
 
-fn refusal(home: &Path, passphrase: Option<&str>) -> String {
-    let output = client(home, passphrase).output().unwrap();
+fn refusal(config_dir: &Path, passphrase: Option<&str>) -> String {
+    let output = client(config_dir, passphrase).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     String::from_utf8(output.stderr).unwrap()
@@ -63,9 +63,9 @@ fn ended(mut child: Child) -> ExitStatus {
 }
 
 #[test]
-fn opens_its_home_says_so_and_ends_with_its_lifeline() {
+fn opens_its_config_dir_says_so_and_ends_with_its_lifeline() {
     let folder = tempfile::tempdir().unwrap();
-    make_home(folder.path(), "right");
+    make_config_dir(folder.path(), "right");
     let file = folder.path().join("passphrase");
     std::fs::write(&file, "right\n").unwrap();
     let mut command = client(folder.path(), None);
@@ -77,9 +77,9 @@ fn opens_its_home_says_so_and_ends_with_its_lifeline() {
 }
 
 #[test]
-fn what_is_wrong_with_the_home_is_said_with_a_hint() {
+fn what_is_wrong_with_the_config_dir_has_a_hint() {
     let folder = tempfile::tempdir().unwrap();
-    make_home(folder.path(), "right");
+    make_config_dir(folder.path(), "right");
     let wrong = refusal(folder.path(), Some("wrong"));
     assert!(wrong.contains("error: ") && wrong.contains("hint: "), "{wrong}");
     assert!(!wrong.contains("\"wrong\""));
@@ -96,16 +96,16 @@ fn what_is_wrong_with_the_home_is_said_with_a_hint() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::at(folder.path().join("home"));
-    make_home(home.path(), PASSPHRASE);
+    let config_dir = ConfigDir::at(folder.path().join("home"));
+    make_config_dir(config_dir.path(), PASSPHRASE);
     let spill = folder.path().join("tmp");
     std::fs::create_dir(&spill).unwrap();
     let site = Site {
-        address: Address::Unix(home.path().join("client.sock")),
-        home,
+        address: Address::Unix(config_dir.path().join("client.sock")),
+        config_dir,
         folder,
     };
-    let mut command = client(site.home.path(), Some(PASSPHRASE));
+    let mut command = client(site.config_dir.path(), Some(PASSPHRASE));
     let mut child = command.env("TMPDIR", &spill).spawn().unwrap();
     ready(&mut child);
     let mut driver = site.client().await;
@@ -113,13 +113,13 @@ async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
     let schema = ir::schema(&[("a", ir::long())]);
     let rows = ir::values(schema.clone(), (0..10_000).map(|n| vec![ir::int(n)]).collect());
     let rows = ir::multiplied(7, rows, schema.clone(), 400);
-    let request = RunAtHome {
+    let request = RunAtClient {
         session: Query::begin(&mut driver).await.session,
         fragment: prost::Message::encode_to_vec(&ir::to_result(rows, schema)).into(),
         read_bytes: 1 << 30,
-        ..RunAtHome::default()
+        ..RunAtClient::default()
     };
-    driver.send(ClientMessage::RunAtHome, &request).await;
+    driver.send(ClientMessage::RunAtClient, &request).await;
     driver.receive().await.unwrap();
     let left = || std::fs::read_dir(&spill).unwrap().count();
     assert_eq!(left(), 1, "the folder that the query may spill to");

@@ -360,8 +360,8 @@ async fn a_file_changed_on_storage_fails_the_task() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "parquet") {
             let mut bytes = std::fs::read(&path).unwrap();
-            let place = bytes.len() - 40;
-            bytes[place] ^= 1;
+            let position = bytes.len() - 40;
+            bytes[position] ^= 1;
             std::fs::write(&path, bytes).unwrap();
         }
     }

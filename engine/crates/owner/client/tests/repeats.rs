@@ -11,8 +11,8 @@ use coffer_protocol::{
         node::Op,
     },
     wire::{
-        ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtHome, SealValue, TaskResult, ValueSealed,
-        run_at_home::HomeInput,
+        ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtClient, SealValue, TaskResult, ValueSealed,
+        run_at_client::ClientInput,
     },
 };
 use harness::{
@@ -336,7 +336,7 @@ impl Ready {
     }
 
     /// Runs all of the last stage over these outputs and brings its rows home.
-    async fn home(&mut self, from: &[Output], list: Option<&CommitsAccepted>) {
+    async fn config_dir(&mut self, from: &[Output], list: Option<&CommitsAccepted>) {
         let one = self.finish(0, from, list).await;
         let two = self.finish(1, from, list).await;
         self.rows(&[one, two]).await.unwrap();
@@ -366,7 +366,7 @@ impl Ready {
         kept.kept
     }
 
-    async fn at_home(&mut self, kept: [u32; 2], values: bool) -> Result<usize, Problem> {
+    async fn at_client(&mut self, kept: [u32; 2], values: bool) -> Result<usize, Problem> {
         let root = Node {
             id: 30,
             op: Some(Op::Union(Union {
@@ -375,18 +375,18 @@ impl Ready {
                 children_partitions: vec![],
             })),
         };
-        let request = RunAtHome {
+        let request = RunAtClient {
             session: self.query.session.clone(),
             fragment: ir::to_result(root, pairs()).encode_to_vec().into(),
             inputs: (0..)
                 .zip(kept)
-                .map(|(input_id, kept)| HomeInput { input_id, kept })
+                .map(|(input_id, kept)| ClientInput { input_id, kept })
                 .collect(),
             read_bytes: 1 << 20,
             values,
-            ..RunAtHome::default()
+            ..RunAtClient::default()
         };
-        let batches = self.client.rows_of(ClientMessage::RunAtHome, &request).await?;
+        let batches = self.client.rows_of(ClientMessage::RunAtClient, &request).await?;
         Ok(batches.iter().map(|batch| batch.num_rows()).sum())
     }
 }
@@ -397,7 +397,7 @@ async fn a_value_and_the_rows_it_is_compared_with_are_of_one_version() {
     for again in [false, true] {
         let mut ready = ready(sums()).await;
         let mut outputs = ready.outputs.clone();
-        ready.home(&outputs, None).await;
+        ready.config_dir(&outputs, None).await;
         ready.value().await.unwrap();
         if again {
             outputs = ready.again().await.0;
@@ -407,7 +407,7 @@ async fn a_value_and_the_rows_it_is_compared_with_are_of_one_version() {
     for again in [false, true] {
         let mut ready = ready(ir::limited(sums(), 10)).await;
         let mut outputs = ready.outputs.clone();
-        ready.home(&outputs, None).await;
+        ready.config_dir(&outputs, None).await;
         ready.value().await.unwrap();
         if again {
             outputs = ready.again().await.0;
@@ -445,7 +445,7 @@ async fn rows_that_are_kept_are_of_one_version() {
             outputs = ready.again().await.0;
         }
         let two = ready.kept(13, &outputs).await;
-        let rows = ready.at_home([one, two], values).await;
+        let rows = ready.at_client([one, two], values).await;
         assert_eq!(
             rows.err().map(|problem| problem.code).as_deref(),
             code,
@@ -458,5 +458,5 @@ async fn rows_that_are_kept_are_of_one_version() {
     ready.kept(12, &outputs).await;
     let now = ready.again().await.0;
     let two = ready.kept(13, &now).await;
-    assert_eq!(ready.at_home([two, 0], true).await.unwrap_err().code, "mixed");
+    assert_eq!(ready.at_client([two, 0], true).await.unwrap_err().code, "mixed");
 }

@@ -11,11 +11,11 @@ use coffer_custody::{Keyring, Vault};
 use coffer_protocol::{
     plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
-        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtHome, StoredColumn,
+        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtClient, StoredColumn,
         TableInfo, TableScan, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
-        run_at_home::HomeInput,
+        run_at_client::ClientInput,
     },
 };
 use harness::{
@@ -89,12 +89,12 @@ impl Tables {
     /// Some stored columns, read by the client engine itself: at most so many bytes.
     async fn read(&mut self, stored: &[StoredColumn], bytes: u64) -> Result<Vec<RecordBatch>, Problem> {
         let request = self.reading(stored, bytes).await;
-        self.client.rows_of(ClientMessage::RunAtHome, &request).await
+        self.client.rows_of(ClientMessage::RunAtClient, &request).await
     }
 
-    async fn reading(&mut self, stored: &[StoredColumn], bytes: u64) -> RunAtHome {
+    async fn reading(&mut self, stored: &[StoredColumn], bytes: u64) -> RunAtClient {
         let schema = schema_of(stored);
-        RunAtHome {
+        RunAtClient {
             session: Query::begin(&mut self.client).await.session,
             fragment: ir::to_result(ir::scan(schema.clone()), schema).encode_to_vec().into(),
             scans: vec![TableScan {
@@ -103,7 +103,7 @@ impl Tables {
                 ..TableScan::default()
             }],
             read_bytes: bytes,
-            ..RunAtHome::default()
+            ..RunAtClient::default()
         }
     }
 
@@ -245,13 +245,13 @@ async fn the_client_engine_reads_tables_itself() {
     };
     let another = tables.reading(&[another], 1 << 20).await;
     for (request, code) in [(unnamed, "protocol"), (unknown, "handle_unknown"), (another, "column")] {
-        let refused = tables.client.rows_of(ClientMessage::RunAtHome, &request).await;
+        let refused = tables.client.rows_of(ClientMessage::RunAtClient, &request).await;
         assert_eq!(refused.unwrap_err().code, code);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_at_home_keeps_to_its_memory() {
+async fn work_at_the_client_keeps_to_its_memory() {
     const TIMES: usize = 2000;
     let mut tables = Tables::open().await;
     let columns = [tables.stored(0, "tee").clone()];
@@ -262,7 +262,11 @@ async fn work_at_home_keeps_to_its_memory() {
     request.fragment = ir::to_result(ir::sorted(many(), 0), schema.clone())
         .encode_to_vec()
         .into();
-    let sorted = tables.client.rows_of(ClientMessage::RunAtHome, &request).await.unwrap();
+    let sorted = tables
+        .client
+        .rows_of(ClientMessage::RunAtClient, &request)
+        .await
+        .unwrap();
     let rows: usize = sorted.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, 120 * TIMES);
     let last = sorted.last().unwrap();
@@ -282,8 +286,8 @@ async fn work_at_home_keeps_to_its_memory() {
     };
     let mut request = tables.reading(&columns, 1 << 20).await;
     request.fragment = ir::to_result(joined, ir::twice(&schema)).encode_to_vec().into();
-    request.inputs = vec![HomeInput { input_id: 0, kept: 0 }];
-    let refused = tables.client.rows_of(ClientMessage::RunAtHome, &request).await;
+    request.inputs = vec![ClientInput { input_id: 0, kept: 0 }];
+    let refused = tables.client.rows_of(ClientMessage::RunAtClient, &request).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code, "too_much_home", "{}", refused.message);
     assert!(
@@ -295,7 +299,7 @@ async fn work_at_home_keeps_to_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_storage_changed_is_not_read_at_home() {
+async fn what_storage_changed_is_not_read_at_the_client() {
     let mut tables = Tables::open().await;
     let column = tables.stored(2, "plain").clone();
     let part = std::fs::read_dir(tables.site.folder.path().join("people"))
@@ -379,9 +383,12 @@ async fn spark_does_not_write_what_hosts_can_read() {
         assert!(problem.hint.contains("coffer encrypt"), "{}", problem.hint);
     }
     assert!(!tables.site.folder.path().join("new").exists());
-    let vault = Vault::from(Keyring::open(&tables.site.home.keyring(), &harness::passphrase()).unwrap());
+    let vault = Vault::from(Keyring::open(&tables.site.config_dir.keyring(), &harness::passphrase()).unwrap());
     assert_eq!(
-        Register::of(&tables.site.home, vault.keyring()).tables().unwrap().len(),
+        Register::of(&tables.site.config_dir, vault.keyring())
+            .tables()
+            .unwrap()
+            .len(),
         1
     );
 }

@@ -128,9 +128,9 @@ impl Writing {
 
     /// What the table holds now, read at home.
     fn names(&self) -> Vec<String> {
-        let vault = Vault::from(Keyring::open(&self.site.home.keyring(), &harness::passphrase()).unwrap());
-        let policy = policy::open(&self.site.home, vault.keyring()).unwrap();
-        let table = open_table(&self.site.home, &vault, &policy, &Target::Path(self.folder())).unwrap();
+        let vault = Vault::from(Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap());
+        let policy = policy::open(&self.site.config_dir, vault.keyring()).unwrap();
+        let table = open_table(&self.site.config_dir, &vault, &policy, &Target::Path(self.folder())).unwrap();
         let mut names: Vec<String> = Vec::new();
         for pin in &table.manifest().files {
             for batch in FileReader::open(&table, pin).unwrap() {
@@ -158,7 +158,7 @@ async fn created_appended_overwritten() {
     assert_eq!((published.version, published.rows, published.files), (1, 2, 1));
     assert!(published.warning.is_empty(), "{}", published.warning);
     assert_eq!(w.names(), ["ann", "bob"]);
-    let policy = Draft::load(&w.site.home.policy()).unwrap();
+    let policy = Draft::load(&w.site.config_dir.policy()).unwrap();
     assert_eq!(policy.table("t").unwrap().id().unwrap().to_string(), begun.table_id);
 
     let info = w.info().await;
@@ -358,7 +358,7 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         ..drop.clone()
     };
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &check).await.unwrap();
-    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_ok());
+    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_ok());
     for (path, table_id) in [
         ("/elsewhere", &*info.table_id),
         ("s3a://b/t", ""),
@@ -436,7 +436,7 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
-    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());
+    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_err());
     let begun = w.create(&[]).await.unwrap();
     assert_ne!(begun.table_id, info.table_id);
     w.write(begun.write, &rows(&[(1, "bob")], vec![])).await.unwrap();
@@ -463,9 +463,9 @@ async fn a_table_that_does_not_open_is_dropped_by_its_folder() {
     assert_eq!(still.unwrap_err().code, "table");
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &nowhere).await.unwrap();
-    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_ok());
+    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_ok());
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
-    assert!(Draft::load(&w.site.home.policy()).unwrap().table("t").is_err());
+    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_err());
     w.create(&[]).await.unwrap();
 }
 

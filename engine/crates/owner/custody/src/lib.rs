@@ -1,6 +1,6 @@
 //! Custody of keys at the owner's side: keyring, masters, policy, the checking of evidence, and the release of keys.
 //!
-//! * [`Home`]: the folder with keyring, policy and register;
+//! * [`ConfigDir`]: the folder with keyring, policy and register;
 //! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
 //! * [`Vault`]: the keyring joined with the policy's masters elsewhere; wraps and unwraps the keys of tables and links;
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
@@ -25,9 +25,9 @@
 )]
 
 mod attest;
+mod config_dir;
 mod durable;
 mod file_keys;
-mod home;
 pub mod keyring;
 pub mod location;
 pub mod master;
@@ -42,8 +42,8 @@ mod table_key;
 pub mod verifiers;
 
 pub use attest::{AttestedEngine, Challenges, Check, Checks, NoTee, Verifier, attest, attest_again, attest_host};
+pub use config_dir::{ConfigDir, ConfigDirError};
 pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
-pub use home::{Home, HomeError};
 pub use keyring::{
     AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey, WrappedLinkKey,
     WrappedTableKey,

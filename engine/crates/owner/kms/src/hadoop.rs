@@ -138,12 +138,12 @@ impl HadoopKms {
                 status => garbage(&self.of, format!("status {status}, and no reason")),
             };
         };
-        let words = in_short(&remote.message);
+        let message = in_short(&remote.message);
         let is_denial = ["Authorization", "Authentication", "AccessControl", "Security"]
             .iter()
             .any(|kind| remote.exception.contains(kind));
         if is_denial || matches!(answer.status, 401 | 403) {
-            return self.denied(words);
+            return self.denied(message);
         }
         // Of a missing key and a missing version it says different things from place to place; so it is asked.
         let key = version.map_or(self.uri.key.as_str(), key_of);
@@ -154,16 +154,16 @@ impl HadoopKms {
             },
             (Ok(Some(metadata)), Some(version)) if !has_version(&metadata, version) => self.gone(version),
             _ if remote.message.contains("not found") || remote.message.contains("doesn't exist") => {
-                version.map_or_else(|| garbage(&self.of, words.clone()), |version| self.gone(version))
+                version.map_or_else(|| garbage(&self.of, message.clone()), |version| self.gone(version))
             }
-            _ => garbage(&self.of, format!("{}: {words}", in_short(&remote.exception))),
+            _ => garbage(&self.of, format!("{}: {message}", in_short(&remote.exception))),
         }
     }
 
-    fn denied(&self, words: String) -> MasterError {
+    fn denied(&self, message: String) -> MasterError {
         MasterError::Denied {
             of: format!("{} for user {:?}", self.of, self.uri.user),
-            reason: words,
+            reason: message,
         }
     }
 
@@ -182,8 +182,8 @@ impl HadoopKms {
                 Ok(metadata.filter(|metadata| metadata.versions.is_some()))
             }
             404 => Ok(None),
-            401 | 403 => Err(self.denied(answer.words())),
-            status => Err(garbage(&self.of, format!("status {status}: {}", answer.words()))),
+            401 | 403 => Err(self.denied(answer.message())),
+            status => Err(garbage(&self.of, format!("status {status}: {}", answer.message()))),
         }
     }
 

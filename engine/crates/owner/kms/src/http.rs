@@ -32,7 +32,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The body as words for an error. Answers with a status of success are no such words.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         in_short(&String::from_utf8_lossy(&self.body))
     }
 }
@@ -150,7 +150,7 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
         ureq::Error::HostNotFound => Trouble::Unsent("no such host".to_owned()),
         ureq::Error::ConnectionFailed => Trouble::Unsent("no connection".to_owned()),
         ureq::Error::Rustls(error) => untrusted(&error),
-        ureq::Error::Tls(words) => Trouble::Untrusted(words.to_owned()),
+        ureq::Error::Tls(message) => Trouble::Untrusted(message.to_owned()),
         ureq::Error::Other(error) if error.is::<NotHere>() => Trouble::Untrusted(error.to_string()),
         ureq::Error::BodyExceedsLimit(limit) => Trouble::Garbage(format!("more than {limit} bytes")),
         error => Trouble::Garbage(in_short(&error.to_string())),
@@ -226,7 +226,7 @@ mod tests {
         for host in ["192.0.2.1", "[2001:db8::1]"] {
             let asked = ask(&format!("http://{host}:9/"), 10 * SECOND);
             assert!(
-                matches!(asked, Err(Trouble::Untrusted(words)) if words.contains("not this machine")),
+                matches!(asked, Err(Trouble::Untrusted(message)) if message.contains("not this machine")),
                 "{host}"
             );
         }
@@ -255,7 +255,7 @@ mod tests {
             10 * SECOND,
         )
         .unwrap();
-        assert_eq!((answer.status, answer.words().as_str()), (403, "no no"));
+        assert_eq!((answer.status, answer.message().as_str()), (403, "no no"));
         // A redirect is an answer, and is not followed: an address comes from the policy alone.
         let there = b"HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n";
         assert_eq!(ask(&says(there, Duration::ZERO), 10 * SECOND).unwrap().status, 302);
@@ -265,7 +265,7 @@ mod tests {
     fn slow_garbled_and_endless_answers_end() {
         let start = Instant::now();
         let slow = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 60 * SECOND);
-        assert!(matches!(ask(&slow, SECOND / 4), Err(Trouble::Away(words)) if words.contains("0.2 s")));
+        assert!(matches!(ask(&slow, SECOND / 4), Err(Trouble::Away(message)) if message.contains("0.2 s")));
         assert!(start.elapsed() < 30 * SECOND);
         assert!(matches!(
             ask(&says(b"\x16\x03\x01 what?\r\n\r\n", Duration::ZERO), 10 * SECOND),
@@ -275,7 +275,7 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
         let much: &'static [u8] = Box::leak([head.as_slice(), &MUCH].concat().into_boxed_slice());
         assert!(
-            matches!(ask(&says(much, Duration::ZERO), 10 * SECOND), Err(Trouble::Garbage(words)) if words.contains("65536"))
+            matches!(ask(&says(much, Duration::ZERO), 10 * SECOND), Err(Trouble::Garbage(message)) if message.contains("65536"))
         );
         let cut = says(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhalf", Duration::ZERO);
         assert!(matches!(

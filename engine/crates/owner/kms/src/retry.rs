@@ -63,7 +63,7 @@ impl Servers {
             .saturating_add(1);
         let turn = (self.timeout / share).max(Duration::from_millis(500));
         // Each server's last words.
-        let (mut wait, mut said) = (FIRST_WAIT, vec![String::new(); self.addresses.len()]);
+        let (mut wait, mut reasons) = (FIRST_WAIT, vec![String::new(); self.addresses.len()]);
         for round in 0..ROUNDS {
             let (mut garbled, mut untrusted) = (None, None);
             for step in 0..self.addresses.len() {
@@ -75,26 +75,26 @@ impl Servers {
                 if left.is_zero() {
                     break;
                 }
-                let words = match ask(address, turn.min(left)) {
+                let message = match ask(address, turn.min(left)) {
                     Ok(answer) if !is_later(answer.status) => {
                         self.last.store(at, Ordering::Relaxed);
                         return Ok(answer);
                     }
                     Ok(answer) => format!("status {}", answer.status),
-                    Err(Trouble::Unsent(words)) => words,
-                    Err(Trouble::Away(words)) if again == Again::No => {
+                    Err(Trouble::Unsent(message)) => message,
+                    Err(Trouble::Away(message)) if again == Again::No => {
                         return Err(MasterError::Unreachable {
                             of: self.of.clone(),
-                            reason: format!("{address}: {words}, and it may have been done all the same"),
+                            reason: format!("{address}: {message}, and it may have been done all the same"),
                         });
                     }
-                    Err(Trouble::Away(words)) => words,
-                    Err(Trouble::Garbage(words)) => garbled.insert(words).clone(),
-                    Err(Trouble::Untrusted(words)) => untrusted.insert(words).clone(),
+                    Err(Trouble::Away(message)) => message,
+                    Err(Trouble::Garbage(message)) => garbled.insert(message).clone(),
+                    Err(Trouble::Untrusted(message)) => untrusted.insert(message).clone(),
                 };
-                tracing::warn!(master = self.of, address, round, "no answer: {words}");
-                if let Some(last) = said.get_mut(at) {
-                    *last = format!("{address}: {words}");
+                tracing::warn!(master = self.of, address, round, "no answer: {message}");
+                if let Some(last) = reasons.get_mut(at) {
+                    *last = format!("{address}: {message}");
                 }
             }
             // Whoever talks nonsense goes on doing so; time heals what is away only.
@@ -115,10 +115,10 @@ impl Servers {
             thread::sleep(pause);
             wait = (wait * 2).min(LONGEST_WAIT);
         }
-        said.retain(|words| !words.is_empty());
+        reasons.retain(|message| !message.is_empty());
         Err(MasterError::Unreachable {
             of: self.of.clone(),
-            reason: said.join("; "),
+            reason: reasons.join("; "),
         })
     }
 }

@@ -25,8 +25,8 @@ impl Digits {
 
     /// One more behind the others.
     pub(crate) fn push(&mut self, digit: u8) {
-        if let Some(place) = self.digits.get_mut(self.length) {
-            *place = digit;
+        if let Some(position) = self.digits.get_mut(self.length) {
+            *position = digit;
             self.length += 1;
         }
     }
@@ -38,12 +38,12 @@ impl Digits {
     /// One more in the last place. Nines become zeros, and stay.
     pub(crate) fn round_up(&mut self) {
         let digits = self.digits.get_mut(..self.length).unwrap_or_default();
-        for place in digits.iter_mut().rev() {
-            if *place < 9 {
-                *place += 1;
+        for position in digits.iter_mut().rev() {
+            if *position < 9 {
+                *position += 1;
                 return;
             }
-            *place = 0;
+            *position = 0;
         }
         if let Some(first) = digits.first_mut() {
             *first = 1;
@@ -52,7 +52,7 @@ impl Digits {
     }
 
     /// Behind the point.
-    pub(crate) fn places(&self) -> usize {
+    pub(crate) fn positions(&self) -> usize {
         self.length.saturating_sub(1)
     }
 

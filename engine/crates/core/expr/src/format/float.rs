@@ -82,14 +82,14 @@ fn shortest(magnitude: impl std::fmt::LowerExp, reads_back: impl Fn(&str) -> boo
 fn halfway(magnitude: &impl std::fmt::LowerExp, below: &Digits) -> bool {
     let mut half = below.clone();
     half.push(5);
-    let exact = |places: usize| parsed(&format!("{magnitude:.places$e}"));
-    let close = exact(half.places());
+    let exact = |positions: usize| parsed(&format!("{magnitude:.positions$e}"));
+    let close = exact(half.positions());
     // A number of 53 bits that has so few decimal digits has nothing behind them, or something before this end.
     close.is(&half)
         && format!("{magnitude:.200e}")
             .split_once('e')
             .is_some_and(|(mantissa, _)| {
-                let mut behind = mantissa.bytes().filter(u8::is_ascii_digit).skip(half.places() + 1);
+                let mut behind = mantissa.bytes().filter(u8::is_ascii_digit).skip(half.positions() + 1);
                 behind.all(|digit| digit == b'0')
             })
 }

@@ -279,9 +279,9 @@ impl Big {
 
     fn times(&mut self, factor: u32) {
         let mut carry = 0_u64;
-        for place in &mut self.0 {
-            carry += u64::from(*place) * u64::from(factor);
-            *place = carry as u32;
+        for position in &mut self.0 {
+            carry += u64::from(*position) * u64::from(factor);
+            *position = carry as u32;
             carry >>= 32;
         }
         if carry > 0 {
@@ -297,8 +297,8 @@ impl Big {
         };
         let mut sum = Vec::with_capacity(long.0.len() + 1);
         let mut carry = 0_u64;
-        for (at, place) in long.0.iter().enumerate() {
-            carry += u64::from(*place) + u64::from(short.0.get(at).copied().unwrap_or(0));
+        for (at, position) in long.0.iter().enumerate() {
+            carry += u64::from(*position) + u64::from(short.0.get(at).copied().unwrap_or(0));
             sum.push(carry as u32);
             carry >>= 32;
         }
@@ -313,9 +313,9 @@ impl Big {
         let mut quotient = 0;
         while *self >= *other {
             let mut borrow = 0_i64;
-            for (at, place) in self.0.iter_mut().enumerate() {
-                let difference = i64::from(*place) - i64::from(other.0.get(at).copied().unwrap_or(0)) + borrow;
-                *place = difference as u32;
+            for (at, position) in self.0.iter_mut().enumerate() {
+                let difference = i64::from(*position) - i64::from(other.0.get(at).copied().unwrap_or(0)) + borrow;
+                *position = difference as u32;
                 borrow = difference >> 32;
             }
             self.trim();
@@ -327,8 +327,8 @@ impl Big {
 
 impl Ord for Big {
     fn cmp(&self, other: &Self) -> Ordering {
-        let places = || self.0.iter().rev().cmp(other.0.iter().rev());
-        self.0.len().cmp(&other.0.len()).then_with(places)
+        let positions = || self.0.iter().rev().cmp(other.0.iter().rev());
+        self.0.len().cmp(&other.0.len()).then_with(positions)
     }
 }
 

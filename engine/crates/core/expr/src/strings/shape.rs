@@ -252,7 +252,7 @@ pub(super) fn translate(call: &CallInfo<'_>) -> Built {
             (Some(text), Some(from), Some(to)) => {
                 for c in text.chars() {
                     match from.chars().position(|f| f == c) {
-                        Some(place) => out.extend(to.chars().nth(place)),
+                        Some(position) => out.extend(to.chars().nth(position)),
                         None => out.push(c),
                     }
                 }

@@ -251,34 +251,34 @@ fn write_numbers<T: Number>(parts: &[&[T]], packing: Packing, out: &mut Vec<u8>)
     };
     let bytes = bytes_for(range.span);
     let step_bytes = range.step.map_or(bytes, bytes_for);
-    let mut form = |kind: u8, base: i64| {
+    let mut encoding = |kind: u8, base: i64| {
         out.push(T::TYPE | kind);
         out.extend_from_slice(&base.to_le_bytes());
     };
     match (bytes, step_bytes) {
-        (0, _) => form(0, range.least),
+        (0, _) => encoding(0, range.least),
         (2 | 4 | 8, 1) if T::WIDTH > 1 => {
-            form(STEPS | 1, range.first);
+            encoding(STEPS | 1, range.first);
             write_steps::<T, 1>(parts, range.first, out);
         }
         (4 | 8, 2) if T::WIDTH > 2 => {
-            form(STEPS | 2, range.first);
+            encoding(STEPS | 2, range.first);
             write_steps::<T, 2>(parts, range.first, out);
         }
         (8, 4) if T::WIDTH > 4 => {
-            form(STEPS | 4, range.first);
+            encoding(STEPS | 4, range.first);
             write_steps::<T, 4>(parts, range.first, out);
         }
         (1, _) if T::WIDTH > 1 => {
-            form(1, range.least);
+            encoding(1, range.least);
             write_offsets::<T, 1>(parts, range.least, out);
         }
         (2, _) if T::WIDTH > 2 => {
-            form(2, range.least);
+            encoding(2, range.least);
             write_offsets::<T, 2>(parts, range.least, out);
         }
         (4, _) if T::WIDTH > 4 => {
-            form(4, range.least);
+            encoding(4, range.least);
             write_offsets::<T, 4>(parts, range.least, out);
         }
         (8, _) if T::WIDTH > 8 => {
@@ -309,8 +309,8 @@ fn bytes_for(most: u64) -> u8 {
 
 fn write_offsets<T: Number, const N: usize>(parts: &[&[T]], base: i64, out: &mut Vec<u8>) {
     for part in parts {
-        for (place, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
-            *place = low(value.number().wrapping_sub(base));
+        for (position, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
+            *position = low(value.number().wrapping_sub(base));
         }
     }
 }
@@ -318,9 +318,9 @@ fn write_offsets<T: Number, const N: usize>(parts: &[&[T]], base: i64, out: &mut
 fn write_steps<T: Number, const N: usize>(parts: &[&[T]], first: i64, out: &mut Vec<u8>) {
     let mut before = first;
     for part in parts {
-        for (place, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
+        for (position, value) in room::<N>(out, part.len()).iter_mut().zip(*part) {
             let number = value.number();
-            *place = low(number.wrapping_sub(before));
+            *position = low(number.wrapping_sub(before));
             before = number;
         }
     }
@@ -401,8 +401,8 @@ impl<'a> Reader<'a> {
 
     fn numbers<T: Number>(&mut self) -> Result<Buffer, CodecError> {
         self.claim(size_of::<T>())?;
-        let [form] = self.array()?;
-        let (of, kind) = (form & 0xf0, form & 0x0f);
+        let [encoding] = self.array()?;
+        let (of, kind) = (encoding & 0xf0, encoding & 0x0f);
         if of != T::TYPE {
             return Err(CodecError::Layout("type"));
         }

@@ -126,8 +126,8 @@ impl Encoder {
             .and_then(|payload| payload.split_first_chunk_mut::<4>())
         {
             *head = [codec, 0, 0, 0];
-            for (place, length) in rest.as_chunks_mut::<4>().0.iter_mut().zip(lengths) {
-                *place = length;
+            for (position, length) in rest.as_chunks_mut::<4>().0.iter_mut().zip(lengths) {
+                *position = length;
             }
         }
         Ok(())

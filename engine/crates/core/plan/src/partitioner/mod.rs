@@ -212,12 +212,12 @@ fn cut(batch: &RecordBatch, of_row: &[u32], targets: u32) -> Result<Vec<Portion>
     // `ends` holds where the next row of each target goes.
     let mut order = vec![0u32; of_row.len()];
     for (row, target) in (0u32..).zip(of_row) {
-        let place = usize::try_from(*target)
+        let position = usize::try_from(*target)
             .ok()
             .and_then(|target| ends.get_mut(target))
             .ok_or_else(foreign)?;
-        *order.get_mut(*place).ok_or_else(foreign)? = row;
-        *place += 1;
+        *order.get_mut(*position).ok_or_else(foreign)? = row;
+        *position += 1;
     }
     let sorted = take_record_batch(batch, &UInt32Array::from(order))?;
     for (target, start, rows) in starts.into_iter().filter(|(_, _, rows)| *rows > 0) {

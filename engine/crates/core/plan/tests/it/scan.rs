@@ -460,13 +460,13 @@ fn altered(good: &[u8], modules: &[Range<usize>]) -> Vec<(String, Vec<u8>)> {
             change(&mut bad);
             all.push((format!("module {at}: {what}"), bad));
         };
-        for place in [
+        for slot in [
             module.start,
             module.start + 4,
             (module.start + module.end) / 2,
             module.end - 1,
         ] {
-            case(&format!("bit at {place}"), &|bad| bad[place] ^= 1);
+            case(&format!("bit at {slot}"), &|bad| bad[slot] ^= 1);
         }
         case("zero", &|bad| bad[module.clone()].fill(0));
         case("zero but its length", &|bad| bad[module.start + 4..module.end].fill(0));

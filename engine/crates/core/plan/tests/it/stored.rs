@@ -11,8 +11,8 @@ use std::{
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use coffer_catalog::{NewColumns, TableWrite, VerifiedManifest};
-use coffer_custody::{Home, Keyring, Passphrase, Vault};
-use coffer_format::{Error, FilePin, Form, StoredColumn, WriteOptions, parse_ddl};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault};
+use coffer_format::{Error, FilePin, StoredColumn, StoredEncoding, WriteOptions, parse_ddl};
 use coffer_plan::{FooterCache, ScanFiles};
 use coffer_protocol::{
     plan::{Schema, TypeId},
@@ -38,17 +38,18 @@ struct Table {
 fn table() -> Table {
     let folder = TempDir::new().unwrap();
     let root = fs::canonicalize(folder.path()).unwrap();
-    let home = Home::at(root.join("home"));
-    home.create().unwrap();
-    let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+    let config_dir = ConfigDir::at(root.join("home"));
+    config_dir.create().unwrap();
+    let vault =
+        Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
     let policy =
         "[tables.t.columns]\nkey = { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
-    let policy = coffer_catalog::policy::replace(&home, vault.keyring(), policy).unwrap();
+    let policy = coffer_catalog::policy::replace(&config_dir, vault.keyring(), policy).unwrap();
     let new = NewColumns {
         columns: parse_ddl("key BIGINT, amount INT, secret BIGINT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("t"), new).unwrap();
+    let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     for from in (0..ROWS).step_by(GROUP as usize) {
@@ -75,11 +76,11 @@ impl Table {
         self.table.file_path(self.pin())
     }
 
-    fn stored(&self, column: u32, form: Form) -> &StoredColumn {
+    fn stored(&self, column: u32, encoding: StoredEncoding) -> &StoredColumn {
         let stored = &self.table.manifest().stored;
         stored
             .iter()
-            .find(|stored| stored.column == column && stored.form == form)
+            .find(|stored| stored.column == column && stored.encoding == encoding)
             .unwrap()
     }
 
@@ -91,7 +92,7 @@ impl Table {
             .manifest()
             .stored
             .iter()
-            .filter(|stored| stored.form.is_clear());
+            .filter(|stored| stored.encoding.is_clear());
         let clear_columns = clear
             .enumerate()
             .filter(|(_, stored)| columns.fields.iter().any(|field| field.name == stored.name()))
@@ -121,12 +122,12 @@ impl Table {
     /// The key's two forms, and where sums are from.
     fn clear(&self) -> Schema {
         let (det, ope) = (
-            self.stored(1, Form::Of(Protection::Det)).name(),
-            self.stored(1, Form::Of(Protection::Ope)).name(),
+            self.stored(1, StoredEncoding::Of(Protection::Det)).name(),
+            self.stored(1, StoredEncoding::Of(Protection::Ope)).name(),
         );
         let (ashe, row) = (
-            self.stored(2, Form::Of(Protection::Ashe)).name(),
-            self.stored(0, Form::Row).name(),
+            self.stored(2, StoredEncoding::Of(Protection::Ashe)).name(),
+            self.stored(0, StoredEncoding::Row).name(),
         );
         schema(&[
             (&row, data_type(TypeId::Long)),
@@ -138,15 +139,15 @@ impl Table {
 
     fn secret(&self) -> Schema {
         let (tee, row) = (
-            self.stored(3, Form::Of(Protection::Tee)).name(),
-            self.stored(0, Form::Row).name(),
+            self.stored(3, StoredEncoding::Of(Protection::Tee)).name(),
+            self.stored(0, StoredEncoding::Row).name(),
         );
         schema(&[(&tee, data_type(TypeId::Long)), (&row, data_type(TypeId::Long))])
     }
 
-    fn encrypted(&self, form: Form, value: i64) -> ArrayRef {
+    fn encrypted(&self, encoding: StoredEncoding, value: i64) -> ArrayRef {
         let codec = self.table.codec().unwrap();
-        let at = codec.position(&self.stored(1, form).name()).unwrap();
+        let at = codec.position(&self.stored(1, encoding).name()).unwrap();
         let values: ArrayRef = Arc::new(Int64Array::from(vec![value]));
         codec.encrypt(at, &values).unwrap()
     }
@@ -190,11 +191,11 @@ async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
         .to_vec();
     assert_eq!(numbers, (0..ROWS).collect::<Vec<_>>());
     let det = rows.column(2).as_any().downcast_ref::<BinaryArray>().unwrap();
-    let wanted_det = table.encrypted(Form::Of(Protection::Det), 555);
+    let wanted_det = table.encrypted(StoredEncoding::Of(Protection::Det), 555);
     assert_eq!(det.value(555), wanted_det.as_binary::<i32>().value(0));
     assert_eq!(
         &rows.column(1).slice(7, 1),
-        &table.encrypted(Form::Of(Protection::Ope), 7)
+        &table.encrypted(StoredEncoding::Of(Protection::Ope), 7)
     );
     // Some row groups only.
     let wanted = table.clear();
@@ -208,7 +209,7 @@ async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
 async fn an_order_prunes_row_groups() {
     let table = table();
     let wanted = table.clear();
-    let bound = table.encrypted(Form::Of(Protection::Ope), 995);
+    let bound = table.encrypted(StoredEncoding::Of(Protection::Ope), 995);
     let bound = bound.as_primitive::<arrow::datatypes::Int64Type>().value(0);
     let at_least = call("greater_than_or_equal", vec![column(1), long(bound)], TypeId::Boolean);
     let all = files(table.slice(0, 10, &wanted), KekSet::new());

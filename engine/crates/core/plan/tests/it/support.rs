@@ -265,7 +265,7 @@ pub(crate) fn plan(fragment: &Fragment, partitions: usize) -> Result<Plan, Unsup
         &BuildContext {
             partitions,
             expressions: &expressions,
-            revealer: None,
+            decryptor: None,
         },
     )
 }

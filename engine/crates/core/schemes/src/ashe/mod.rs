@@ -24,7 +24,7 @@ use coffer_sealing::DerivationKey;
 use crate::aes::{BLOCK, Keystream};
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, FileId, Place, Scheme, SchemeError, SchemeKey};
+use crate::{ColumnSpec, FileId, RowPositions, Scheme, SchemeError, SchemeKey};
 
 pub use rows::{MAX_ROW, RowSet};
 pub use sum::{AsheSum, FileSum};
@@ -150,9 +150,9 @@ impl Scheme for Ashe {
         DataType::Int64
     }
 
-    fn encrypt(&self, column: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
-        let Place::File { file, first_row } = place else {
-            return Err(SchemeError::PlaceNeeded { scheme: NAME });
+    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+        let RowPositions::File { file, first_row } = positions else {
+            return Err(SchemeError::PositionNeeded { scheme: NAME });
         };
         let rows = u64::try_from(column.len())
             .ok()
@@ -194,9 +194,9 @@ impl Scheme for Ashe {
         )))
     }
 
-    fn decrypt(&self, stored: &dyn Array, place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Int64)?;
-        place.check_len(stored.len())?;
+        positions.check_len(stored.len())?;
         let array = stored.as_primitive::<Int64Type>();
         let mut out = Vec::with_capacity(array.len());
         let mut last: Option<(FileId, Arc<Pads>)> = None;
@@ -206,7 +206,7 @@ impl Scheme for Ashe {
                 out.push(0);
                 continue;
             };
-            let (file, number) = place.at(row).ok_or(SchemeError::PlaceNeeded { scheme: NAME })?;
+            let (file, number) = positions.at(row).ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
             let pads = match &last {
                 Some((of, pads)) if *of == file => Arc::clone(pads),
                 _ => {
@@ -259,8 +259,8 @@ impl Pads {
                         .saturating_add(2);
                     let pads = self.stream(start, count, &mut bytes)?;
                     let pad = |row: u64| {
-                        let place = usize::try_from(row.saturating_sub(start)).ok()?;
-                        pads.get(place).map(|pad| u64::from_be_bytes(*pad))
+                        let positions = usize::try_from(row.saturating_sub(start)).ok()?;
+                        pads.get(positions).map(|pad| u64::from_be_bytes(*pad))
                     };
                     for (first, last) in runs {
                         let (before, here) = (pad(first), pad(last.saturating_add(1)));
@@ -326,9 +326,9 @@ impl Window {
     }
 
     fn kept(&self, row: u64) -> Option<u64> {
-        let place = usize::try_from(row.checked_sub(self.first)?).ok()?;
-        let here = self.pads.get(place.checked_add(1)?)?;
-        Some(here.wrapping_sub(*self.pads.get(place)?))
+        let positions = usize::try_from(row.checked_sub(self.first)?).ok()?;
+        let here = self.pads.get(positions.checked_add(1)?)?;
+        Some(here.wrapping_sub(*self.pads.get(positions)?))
     }
 }
 

@@ -53,11 +53,11 @@ impl RowSet {
         let low = u16::try_from(row & u64::from(u16::MAX)).map_err(|_| SchemeError::Internal("row"))?;
         if self.chunks.get(self.last).is_none_or(|chunk| chunk.number != number) {
             self.last = match self.chunks.binary_search_by_key(&number, |chunk| chunk.number) {
-                Ok(place) => place,
-                Err(place) => {
+                Ok(positions) => positions,
+                Err(positions) => {
                     let body = Body::Runs(Vec::new());
-                    self.chunks.insert(place, Chunk { number, body });
-                    place
+                    self.chunks.insert(positions, Chunk { number, body });
+                    positions
                 }
             };
         }
@@ -86,7 +86,7 @@ impl RowSet {
         let mut left = Self::default();
         for chunk in std::mem::take(&mut other.chunks) {
             match self.chunks.binary_search_by_key(&chunk.number, |chunk| chunk.number) {
-                Err(place) => self.chunks.insert(place, chunk),
+                Err(positions) => self.chunks.insert(positions, chunk),
                 Ok(_) => {
                     let mut result = Ok(());
                     chunk.runs(|first, last| {
@@ -282,15 +282,15 @@ impl Body {
         let ends = match self {
             Self::Runs(runs) => runs.first().zip(runs.last()).map(|(first, last)| (first.0, last.1)),
             Self::Bits(words) => {
-                let place = |number: usize, bit: u32| {
+                let positions = |number: usize, bit: u32| {
                     let bit = usize::try_from(bit).unwrap_or(0);
                     u16::try_from(number.wrapping_mul(64).wrapping_add(bit)).unwrap_or(0)
                 };
                 let mut set = words.iter().enumerate().filter(|(_, word)| **word != 0);
                 let first = set.next();
                 let last = set.next_back().or(first);
-                let first = first.map(|(number, word)| place(number, word.trailing_zeros()));
-                first.zip(last.map(|(number, word)| place(number, 63_u32.saturating_sub(word.leading_zeros()))))
+                let first = first.map(|(number, word)| positions(number, word.trailing_zeros()));
+                first.zip(last.map(|(number, word)| positions(number, 63_u32.saturating_sub(word.leading_zeros()))))
             }
         };
         ends.unwrap_or((0, 0))
@@ -374,9 +374,9 @@ impl Body {
             return None;
         }
         let mut words = Box::new([0_u64; CHUNK_WORDS]);
-        for (place, byte) in bytes.iter().enumerate() {
-            let place = start.saturating_add(place);
-            *words.get_mut(place / 8)? |= u64::from(*byte) << ((place % 8) << 3);
+        for (positions, byte) in bytes.iter().enumerate() {
+            let positions = start.saturating_add(positions);
+            *words.get_mut(positions / 8)? |= u64::from(*byte) << ((positions % 8) << 3);
         }
         // Few rows are runs, whatever form they came in: so that memory stays in proportion to the bytes.
         let count = count_runs(&words);

@@ -85,7 +85,7 @@ impl AsheSum {
             let (file, row) = files
                 .at(i)
                 .zip(row)
-                .ok_or(SchemeError::PlaceNeeded { scheme: "ashe" })?;
+                .ok_or(SchemeError::PositionNeeded { scheme: "ashe" })?;
             self.add(value, &file, row)?;
         }
         Ok(())

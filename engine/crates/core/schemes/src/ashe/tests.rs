@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Domain, FileIds, testing};
 
-const FILE: Place<'_> = Place::File {
+const FILE: RowPositions<'_> = RowPositions::File {
     file: [1; 16],
     first_row: 0,
 };
@@ -19,8 +19,8 @@ fn ints() -> Ashe {
     ashe(&ColumnSpec::new(DataType::Int32))
 }
 
-fn place(file: u8, first_row: u64) -> Place<'static> {
-    Place::File {
+fn positions(file: u8, first_row: u64) -> RowPositions<'static> {
+    RowPositions::File {
         file: [file; 16],
         first_row,
     }
@@ -43,14 +43,14 @@ fn values_come_back() {
             DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Decimal128(5, _) => spec,
             _ => continue,
         };
-        testing::round_trip(&ashe(&spec), &column, place(1, 7));
+        testing::round_trip(&ashe(&spec), &column, positions(1, 7));
     }
     let wide = ColumnSpec::new(DataType::Int64)
         .with_domain(Domain::new(i128::from(i64::MAX) - 1_000, i64::MAX.into()).unwrap());
     let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MAX - 1_000)]));
     testing::round_trip(&ashe(&wide), &column, FILE);
     let long: ArrayRef = Arc::new(Int32Array::from_iter_values(-6_000..6_000));
-    testing::round_trip(&ints(), &long, place(1, 12_345));
+    testing::round_trip(&ints(), &long, positions(1, 12_345));
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn what_could_overflow_is_refused() {
     let money = ashe(&money);
     assert_eq!(money.most_rows(), (1 << 13) - 1);
     let column = Decimal128Array::from(vec![5]).with_precision_and_scale(16, 2).unwrap();
-    assert!(money.encrypt(&column, place(1, (1 << 13) - 2)).is_ok());
+    assert!(money.encrypt(&column, positions(1, (1 << 13) - 2)).is_ok());
     assert!(matches!(
-        money.encrypt(&column, place(1, (1 << 13) - 1)),
+        money.encrypt(&column, positions(1, (1 << 13) - 1)),
         Err(SchemeError::SumTooLong {
             rows: 8_192,
             most: 8_191
@@ -102,22 +102,22 @@ fn values_outside_the_domain_are_named() {
 #[test]
 fn equal_values_differ_and_files_have_pads_of_their_own() {
     let column = Int32Array::from(vec![5; 100]);
-    let stored = |place| {
+    let stored = |positions| {
         ints()
-            .encrypt(&column, place)
+            .encrypt(&column, positions)
             .unwrap()
             .as_primitive::<Int64Type>()
             .values()
             .to_vec()
     };
-    let (one, other) = (stored(FILE), stored(place(2, 0)));
+    let (one, other) = (stored(FILE), stored(positions(2, 0)));
     let mut all: Vec<i64> = one.into_iter().chain(other).collect();
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 200);
     assert!(matches!(
-        ints().encrypt(&column, Place::Anywhere),
-        Err(SchemeError::PlaceNeeded { .. })
+        ints().encrypt(&column, RowPositions::Anywhere),
+        Err(SchemeError::PositionNeeded { .. })
     ));
 }
 
@@ -125,7 +125,7 @@ fn equal_values_differ_and_files_have_pads_of_their_own() {
 fn moved_rows_open_by_their_numbers() {
     let column = Int32Array::from_iter_values(0..10_000);
     let stored: Vec<ArrayRef> = (0..2)
-        .map(|file| ints().encrypt(&column, place(file, 3)).unwrap())
+        .map(|file| ints().encrypt(&column, positions(file, 3)).unwrap())
         .collect();
     // Backwards, in order, and to and fro between two files.
     let orders: [Box<dyn Iterator<Item = (usize, usize)>>; 3] = [
@@ -142,11 +142,11 @@ fn moved_rows_open_by_their_numbers() {
         ));
         let files = FileIds::resolve(&files).unwrap();
         let rows = Int64Array::from_iter_values(order.iter().map(|(_, row)| *row as i64 + 3));
-        let place = Place::Scattered {
+        let positions = RowPositions::Scattered {
             files: &files,
             rows: &rows,
         };
-        let opened = ints().decrypt(&moved, place).unwrap();
+        let opened = ints().decrypt(&moved, positions).unwrap();
         let expected = Int32Array::from_iter_values(order.iter().map(|(_, row)| *row as i32));
         assert_eq!(opened.as_primitive::<arrow_array::types::Int32Type>(), &expected);
     }
@@ -206,7 +206,7 @@ proptest! {
     ) {
         let scheme = ints();
         let column = Int32Array::from(values.clone());
-        let stored: Vec<ArrayRef> = (0..3).map(|file| scheme.encrypt(&column, place(file, 0)).unwrap()).collect();
+        let stored: Vec<ArrayRef> = (0..3).map(|file| scheme.encrypt(&column, positions(file, 0)).unwrap()).collect();
         let mut parts = vec![AsheSum::default(); 4];
         let (mut expected, mut count) = (0_i128, 0);
         for (row, file, part) in picks {

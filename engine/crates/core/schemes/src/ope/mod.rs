@@ -22,7 +22,7 @@ use arrow_schema::DataType;
 
 use crate::domain::Ordinals;
 use crate::scheme::check_type;
-use crate::{ColumnSpec, Place, Scheme, SchemeError, SchemeKey, codec};
+use crate::{ColumnSpec, RowPositions, Scheme, SchemeError, SchemeKey, codec};
 use tree::{Path, Tree};
 
 const NAME: &str = "ope";
@@ -57,9 +57,9 @@ impl Ope {
             ordinals.bits().saturating_mul(2).div_ceil(8).saturating_mul(8)
         };
         let root = key.root(NAME)?;
-        let (places, coins) = (root.derive("places", &[])?, root.derive("coins", &[])?);
+        let (indexes, coins) = (root.derive("places", &[])?, root.derive("coins", &[])?);
         Ok(Self {
-            tree: Tree::new(places.expose(), coins.expose(), ordinals.size(), bits)?,
+            tree: Tree::new(indexes.expose(), coins.expose(), ordinals.size(), bits)?,
             ordinals,
             bits,
             sealed: Mutex::default(),
@@ -115,7 +115,7 @@ impl Scheme for Ope {
         }
     }
 
-    fn encrypt(&self, column: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         let mut distinct = Distinct::with_capacity(column.len());
         for start in (0..column.len()).step_by(BATCH) {
             let part = column.slice(start, BATCH.min(column.len().saturating_sub(start)));
@@ -135,19 +135,19 @@ impl Scheme for Ope {
         }
         let width = self.stored_len();
         let mut data = Vec::with_capacity(column.len().saturating_sub(column.null_count()).saturating_mul(width));
-        for place in &distinct.index {
-            if let Some(path) = distinct.at(&paths, *place) {
+        for positions in &distinct.index {
+            if let Some(path) = distinct.at(&paths, *positions) {
                 data.extend(path.iter().flat_map(|part| part.to_be_bytes()).take(width));
             }
         }
         let lengths = distinct
             .index
             .iter()
-            .map(|place| if *place == Distinct::<u128>::NULL { 0 } else { width });
+            .map(|positions| if *positions == Distinct::<u128>::NULL { 0 } else { width });
         codec::binary(lengths, data, column.nulls().cloned())
     }
 
-    fn decrypt(&self, stored: &dyn Array, _place: Place<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
         if !self.ordinals.exact() {
             return Err(SchemeError::NotReversible { scheme: NAME });
         }
@@ -171,18 +171,18 @@ impl Scheme for Ope {
         };
         match ordinals {
             Ok(ordinals) => {
-                let place = |place: &u32| {
-                    usize::try_from(*place)
+                let positions = |positions: &u32| {
+                    usize::try_from(*positions)
                         .ok()
-                        .and_then(|place| ordinals.get(place).copied())
+                        .and_then(|positions| ordinals.get(positions).copied())
                 };
-                let rows = index.iter().map(|at| place(at).unwrap_or(0));
+                let rows = index.iter().map(|at| positions(at).unwrap_or(0));
                 self.ordinals.restore(rows, stored.nulls().cloned())
             }
             Err(bad) => {
                 let row = index
                     .iter()
-                    .position(|place| usize::try_from(*place) == Ok(bad))
+                    .position(|positions| usize::try_from(*positions) == Ok(bad))
                     .unwrap_or(0);
                 Err(SchemeError::Unauthentic { row })
             }
@@ -212,7 +212,7 @@ fn of_narrow(value: u64) -> Path {
 
 /// The distinct values of a column, and which of them each row has.
 struct Distinct<K> {
-    places: Fast<K, u32>,
+    indexes: Fast<K, u32>,
     values: Vec<K>,
     index: Vec<u32>,
 }
@@ -222,7 +222,7 @@ impl<K: Copy + Eq + Hash> Distinct<K> {
 
     fn with_capacity(rows: usize) -> Self {
         Self {
-            places: Fast::default(),
+            indexes: Fast::default(),
             values: Vec::new(),
             index: Vec::with_capacity(rows),
         }
@@ -237,23 +237,23 @@ impl<K: Copy + Eq + Hash> Distinct<K> {
         if next == Self::NULL {
             return Err(SchemeError::Malformed("a batch of more than four billion rows"));
         }
-        let place = *self.places.entry(value).or_insert(next);
-        if place == next {
+        let positions = *self.indexes.entry(value).or_insert(next);
+        if positions == next {
             self.values.push(value);
         }
-        self.index.push(place);
+        self.index.push(positions);
         Ok(())
     }
 
     /// What stands for the value at a place; none for NULL.
-    fn at<'a, V>(&self, each: &'a [V], place: u32) -> Option<&'a V> {
-        each.get(usize::try_from(place).ok()?)
+    fn at<'a, V>(&self, each: &'a [V], positions: u32) -> Option<&'a V> {
+        each.get(usize::try_from(positions).ok()?)
     }
 
     fn rows<V: Copy>(&self, each: &[V], null: V) -> Vec<V> {
         self.index
             .iter()
-            .map(|place| self.at(each, *place).copied().unwrap_or(null))
+            .map(|positions| self.at(each, *positions).copied().unwrap_or(null))
             .collect()
     }
 }
@@ -272,14 +272,14 @@ fn through<K: Copy + Ord + Hash, V: Copy>(
     };
     let missing = keys.iter().zip(&out).enumerate();
     let mut missing: Vec<(K, usize)> = missing
-        .filter_map(|(place, (key, found))| found.is_none().then_some((*key, place)))
+        .filter_map(|(positions, (key, found))| found.is_none().then_some((*key, positions)))
         .collect();
     missing.sort_unstable_by_key(|(key, _)| *key);
     let sorted: Vec<K> = missing.iter().map(|(key, _)| *key).collect();
     let computed = compute(&sorted)?;
     let mut known = lock();
-    for ((key, place), value) in missing.into_iter().zip(computed) {
-        if let Some(out) = out.get_mut(place) {
+    for ((key, positions), value) in missing.into_iter().zip(computed) {
+        if let Some(out) = out.get_mut(positions) {
             *out = Some(value);
         }
         if known.len() < KEPT {

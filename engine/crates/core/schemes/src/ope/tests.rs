@@ -12,9 +12,9 @@ fn ope(spec: &ColumnSpec) -> Ope {
 fn every_type_comes_back_in_order() {
     for column in testing::integer_columns().iter().chain(&testing::float_columns()) {
         let scheme = ope(&ColumnSpec::new(column.data_type().clone()));
-        testing::round_trip(&scheme, column, Place::Anywhere);
+        testing::round_trip(&scheme, column, RowPositions::Anywhere);
         // Again, out of what is remembered.
-        testing::round_trip(&scheme, column, Place::Anywhere);
+        testing::round_trip(&scheme, column, RowPositions::Anywhere);
     }
 }
 
@@ -41,7 +41,9 @@ fn values_outside_the_domain_are_named() {
         let mut values = vec![Some(5); 10_000];
         values[3] = None;
         values[9_000] = Some(value);
-        let error = scheme.encrypt(&Date32Array::from(values), Place::Anywhere).unwrap_err();
+        let error = scheme
+            .encrypt(&Date32Array::from(values), RowPositions::Anywhere)
+            .unwrap_err();
         assert!(
             matches!(error, SchemeError::OutsideDomain { row: 9_000, side: found } if found == side),
             "{error}"
@@ -60,11 +62,13 @@ fn values_outside_the_domain_are_named() {
 fn foreign_values_are_named() {
     let scheme = ope(&ColumnSpec::new(DataType::Int32));
     let column = Int32Array::from_iter_values(0..100);
-    let stored = scheme.encrypt(&column, Place::Anywhere).unwrap();
+    let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
     for wrong in [-1, 0, 1, i64::MAX] {
         let mut values = stored.as_primitive::<Int64Type>().values().to_vec();
         values[42] = wrong;
-        let error = scheme.decrypt(&Int64Array::from(values), Place::Anywhere).unwrap_err();
+        let error = scheme
+            .decrypt(&Int64Array::from(values), RowPositions::Anywhere)
+            .unwrap_err();
         assert!(
             matches!(error, SchemeError::Unauthentic { row: 42 }),
             "{wrong}: {error}"
@@ -72,7 +76,7 @@ fn foreign_values_are_named() {
     }
     let other = Ope::new(&SchemeKey::from_bytes(&[8; 32]), &ColumnSpec::new(DataType::Int32)).unwrap();
     assert!(matches!(
-        other.decrypt(&stored, Place::Anywhere),
+        other.decrypt(&stored, RowPositions::Anywhere),
         Err(SchemeError::Unauthentic { row: 0 })
     ));
 }
@@ -81,7 +85,7 @@ fn foreign_values_are_named() {
 fn nothing_lies_under_a_null() {
     let scheme = ope(&ColumnSpec::new(DataType::Boolean));
     let stored = scheme
-        .encrypt(&BooleanArray::from(vec![None, Some(true)]), Place::Anywhere)
+        .encrypt(&BooleanArray::from(vec![None, Some(true)]), RowPositions::Anywhere)
         .unwrap();
     assert_eq!(stored.as_primitive::<Int64Type>().values()[0], 0);
 }
@@ -92,7 +96,7 @@ fn ciphertexts_do_not_change() {
     let narrow = ope(&ColumnSpec::new(DataType::Int32))
         .encrypt(
             &Int32Array::from(vec![i32::MIN, -1, 0, 1, 2, i32::MAX]),
-            Place::Anywhere,
+            RowPositions::Anywhere,
         )
         .unwrap();
     assert_eq!(
@@ -107,7 +111,7 @@ fn ciphertexts_do_not_change() {
         ]
     );
     let wide = ope(&ColumnSpec::new(DataType::Utf8))
-        .encrypt(&StringArray::from(vec!["", "Coffer"]), Place::Anywhere)
+        .encrypt(&StringArray::from(vec!["", "Coffer"]), RowPositions::Anywhere)
         .unwrap();
     let wide: Vec<String> = wide.as_binary::<i32>().iter().flatten().map(hex::encode).collect();
     assert_eq!(
@@ -124,7 +128,7 @@ proptest! {
     fn integers_keep_their_order(mut values: Vec<i64>) {
         let scheme = ope(&ColumnSpec::new(DataType::Int64));
         values.sort_unstable();
-        let stored = scheme.encrypt(&Int64Array::from(values.clone()), Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&Int64Array::from(values.clone()), RowPositions::Anywhere).unwrap();
         let stored: Vec<&[u8]> = stored.as_binary::<i32>().iter().flatten().collect();
         for (values, sealed) in values.windows(2).zip(stored.windows(2)) {
             prop_assert_eq!(values[0].cmp(&values[1]), sealed[0].cmp(sealed[1]));
@@ -134,7 +138,7 @@ proptest! {
     #[test]
     fn doubles_keep_their_order(values: Vec<f64>) {
         let scheme = ope(&ColumnSpec::new(DataType::Float64));
-        let stored = scheme.encrypt(&arrow_array::Float64Array::from(values.clone()), Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&arrow_array::Float64Array::from(values.clone()), RowPositions::Anywhere).unwrap();
         let stored: Vec<&[u8]> = stored.as_binary::<i32>().iter().flatten().collect();
         for (values, sealed) in values.windows(2).zip(stored.windows(2)) {
             // Spark's order: −0.0 = 0.0, NaN greatest.
@@ -146,10 +150,10 @@ proptest! {
     #[test]
     fn strings_keep_the_order_of_their_prefix(a in "\\PC{0,4}", b in "\\PC{0,4}", prefix in 1_usize..=15) {
         let scheme = ope(&ColumnSpec::new(DataType::Utf8).with_prefix(prefix));
-        let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), Place::Anywhere).unwrap();
+        let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), RowPositions::Anywhere).unwrap();
         let sealed = stored.as_binary::<i32>();
         let cut = |text: &str| text.bytes().take(prefix).collect::<Vec<_>>();
         prop_assert_eq!(cut(&a).cmp(&cut(&b)), sealed.value(0).cmp(sealed.value(1)));
-        prop_assert_eq!(scheme.decrypt(&stored, Place::Anywhere).is_err(), true);
+        prop_assert_eq!(scheme.decrypt(&stored, RowPositions::Anywhere).is_err(), true);
     }
 }

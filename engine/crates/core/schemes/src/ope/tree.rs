@@ -19,7 +19,7 @@ pub(crate) struct Tree {
     size: u128,
     bits: u32,
     /// Makes a node's seed of its place: CBC-MAC over a fixed number of blocks.
-    places: Aes,
+    indexes: Aes,
     /// Makes coins of the seed.
     coins: Aes,
 }
@@ -35,11 +35,11 @@ struct Node {
 
 impl Tree {
     /// From 0..`size` into strings of `bits` bits: there must be at least as many, and at most 256 bits.
-    pub(crate) fn new(places: &[u8], coins: &[u8], size: u128, bits: u32) -> Result<Self, SchemeError> {
+    pub(crate) fn new(indexes: &[u8], coins: &[u8], size: u128, bits: u32) -> Result<Self, SchemeError> {
         Ok(Self {
             size,
             bits,
-            places: Aes::new(places)?,
+            indexes: Aes::new(indexes)?,
             coins: Aes::new(coins)?,
         })
     }
@@ -160,15 +160,15 @@ impl Tree {
     fn coins(&self, node: &Node) -> Result<NodeCoins<'_>, SchemeError> {
         // Level (16 bits) and path, in as many blocks as the longest path takes.
         let [high, low] = node.path;
-        let place = [
+        let positions = [
             (u128::from(node.level) << 112) | (high >> 16),
             (high << 112) | (low >> 16),
             low << 112,
         ];
         let blocks = usize::try_from(self.bits.saturating_add(16).div_ceil(128)).unwrap_or(3);
         let mut seed = 0_u128;
-        for block in place.into_iter().take(blocks) {
-            seed = u128::from_be_bytes(self.places.block((block ^ seed).to_be_bytes())?);
+        for block in positions.into_iter().take(blocks) {
+            seed = u128::from_be_bytes(self.indexes.block((block ^ seed).to_be_bytes())?);
         }
         Ok(NodeCoins {
             prf: &self.coins,
@@ -194,21 +194,21 @@ impl Coins for NodeCoins<'_> {
 }
 
 fn bit([high, low]: &Path, level: u32) -> bool {
-    let (part, place) = if level < 128 {
+    let (part, positions) = if level < 128 {
         (high, level)
     } else {
         (low, level.wrapping_sub(128))
     };
-    part.wrapping_shl(place) >> 127 == 1
+    part.wrapping_shl(positions) >> 127 == 1
 }
 
 fn set([high, low]: &mut Path, level: u32) {
-    let (part, place) = if level < 128 {
+    let (part, positions) = if level < 128 {
         (high, level)
     } else {
         (low, level.wrapping_sub(128))
     };
-    *part |= (1 << 127) >> place.min(127);
+    *part |= (1 << 127) >> positions.min(127);
 }
 
 #[cfg(test)]
@@ -262,17 +262,17 @@ mod tests {
     fn positions_are_order_statistics() {
         let (size, bits, keys) = (10_u128, 8, 4_000_u32);
         for value in [0_u128, 4, 9] {
-            let mut places: Vec<u128> = (0..keys)
+            let mut indexes: Vec<u128> = (0..keys)
                 .map(|seed| number(&tree(seed, size, bits).encrypt(&[value]).unwrap()[0], bits))
                 .collect();
-            places.sort_unstable();
+            indexes.sort_unstable();
             let choose = |n: u128, k: u128| (0..k).fold(1.0, |c, i| c * (n as f64 - i as f64) / (i + 1) as f64);
             let mut most = 0.0_f64;
             for x in 0..256_u128 {
                 let ideal: f64 = (value + 1..=size)
                     .map(|k| choose(x + 1, k) * choose(255 - x, size - k) / choose(256, size))
                     .sum();
-                let found = places.partition_point(|place| *place <= x) as f64 / f64::from(keys);
+                let found = indexes.partition_point(|positions| *positions <= x) as f64 / f64::from(keys);
                 most = most.max((ideal - found).abs());
             }
             // 1.95 / √n is passed once in a thousand; the keys are fixed, so it is passed never or always.

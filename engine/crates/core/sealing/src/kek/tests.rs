@@ -8,12 +8,12 @@ use crate::vectors::{Case, check, flipped};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     kek: u8,
     id: String,
 }
 
-impl Place {
+impl Context {
     fn kek(&self) -> Kek {
         Kek::new(self.id.parse().unwrap(), Secret::from_bytes([self.kek; 32]))
     }
@@ -25,11 +25,11 @@ fn table() -> TableId {
 
 #[test]
 fn wrapped_deks() {
-    let here = Place {
+    let here = Context {
         kek: 1,
         id: KekId::column(table(), ColumnId(3)).to_string(),
     };
-    let footer = Place {
+    let footer = Context {
         kek: 1,
         id: KekId::footer(table()).to_string(),
     };
@@ -63,7 +63,7 @@ fn wrapped_deks() {
         new("dek_tag_flipped", &altered(raw.len() - 1), "wrapped_dek_unauthentic"),
         Case::new(
             "dek_of_other_kek",
-            Place { kek: 2, ..here.clone() },
+            Context { kek: 2, ..here.clone() },
             whole.as_bytes(),
             "wrapped_dek_unauthentic",
         ),
@@ -76,7 +76,7 @@ fn wrapped_deks() {
     ];
     check("wrapped_deks.json", cases, |case| {
         let dek = case
-            .place
+            .context
             .kek()
             .unwrap(&String::from_utf8(case.bytes()).unwrap())
             .map_err(|error| error.code())?;

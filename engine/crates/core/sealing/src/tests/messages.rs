@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     key: u8,
     purpose: Purpose,
     session: u8,
@@ -30,7 +30,7 @@ enum Purpose {
     Error,
 }
 
-const HERE: Place = Place {
+const HERE: Context = Context {
     key: 1,
     purpose: Purpose::Descriptor,
     session: 2,
@@ -40,7 +40,7 @@ const HERE: Place = Place {
 };
 const PLAIN: &[u8] = b"what the engine is to do";
 
-impl Place {
+impl Context {
     fn identity(&self) -> MessageIdentity {
         let (session, stage, partition) = (session(self.session), StageId(self.stage), Partition(self.partition));
         match self.purpose {
@@ -73,7 +73,7 @@ impl Place {
 fn messages() {
     let whole = HERE.seal();
     let fails = |name: &str, bytes: &[u8], code: &str| Case::fails(name, HERE, bytes, code);
-    let of = |purpose| Place { purpose, ..HERE };
+    let of = |purpose| Context { purpose, ..HERE };
     let mut cases = vec![
         Case::opens("message_descriptor", HERE, &whole, &[PLAIN]),
         Case::opens(
@@ -112,7 +112,7 @@ fn messages() {
             &flipped(&whole, whole.len() - 1, 0x80),
             "unauthentic",
         ),
-        Case::fails("message_key_other", Place { key: 9, ..HERE }, &whole, "unauthentic"),
+        Case::fails("message_key_other", Context { key: 9, ..HERE }, &whole, "unauthentic"),
         Case::fails(
             "commit_as_metrics",
             of(Purpose::Metrics),
@@ -127,17 +127,17 @@ fn messages() {
         ),
     ];
     let moved = [
-        ("message_of_other_session", Place { session: 9, ..HERE }),
-        ("message_of_other_execution", Place { execution: 9, ..HERE }),
-        ("message_of_other_stage", Place { stage: 9, ..HERE }),
-        ("message_of_other_partition", Place { partition: 9, ..HERE }),
+        ("message_of_other_session", Context { session: 9, ..HERE }),
+        ("message_of_other_execution", Context { execution: 9, ..HERE }),
+        ("message_of_other_stage", Context { stage: 9, ..HERE }),
+        ("message_of_other_partition", Context { partition: 9, ..HERE }),
         ("message_of_other_purpose", of(Purpose::Fragment)),
     ];
-    cases.extend(moved.map(|(name, place)| fails(name, &place.seal(), "unauthentic")));
+    cases.extend(moved.map(|(name, context)| fails(name, &context.seal(), "unauthentic")));
     check_vectors("messages.json", cases, |case| {
         Ok(vec![open_message(
-            &key(case.place.key),
-            &case.place.identity(),
+            &key(case.context.key),
+            &case.context.identity(),
             &case.bytes(),
         )?])
     });
@@ -156,16 +156,16 @@ fn sealed_here_opens_there() {
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ObjectPlace {
+struct ObjectContext {
     key: u8,
     session: u8,
 }
 
-fn object(place: ObjectPlace, kind: u8, label: &str) -> Vec<u8> {
+fn object(context: ObjectContext, kind: u8, label: &str) -> Vec<u8> {
     let mut out = vec![kind];
-    let session = session(place.session);
+    let session = session(context.session);
     append_with_id(
-        key(place.key).root(),
+        key(context.key).root(),
         label,
         &[session.as_bytes()],
         MessageId([8; 16]),
@@ -178,7 +178,7 @@ fn object(place: ObjectPlace, kind: u8, label: &str) -> Vec<u8> {
 
 #[test]
 fn objects() {
-    let here = ObjectPlace { key: 1, session: 2 };
+    let here = ObjectContext { key: 1, session: 2 };
     let bounds = object(here, 2, "down bounds");
     let cases = vec![
         Case::opens("object_bounds", here, &bounds, &[b"Bounds", PLAIN]),
@@ -190,7 +190,7 @@ fn objects() {
         Case::fails("object_of_a_kind_and_no_more", here, &[2], "truncated"),
         Case::fails(
             "object_of_other_session",
-            ObjectPlace { session: 9, ..here },
+            ObjectContext { session: 9, ..here },
             &bounds,
             "unauthentic",
         ),
@@ -202,7 +202,7 @@ fn objects() {
         ),
     ];
     check_vectors("objects.json", cases, |case| {
-        let (kind, plain) = open_object(&key(case.place.key), session(case.place.session), &case.bytes())?;
+        let (kind, plain) = open_object(&key(case.context.key), session(case.context.session), &case.bytes())?;
         Ok::<_, Error>(vec![format!("{kind:?}").into_bytes(), plain])
     });
     for kind in [ObjectKind::Attempts, ObjectKind::Bounds, ObjectKind::Value] {

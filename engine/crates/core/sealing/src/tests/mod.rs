@@ -17,7 +17,7 @@ use crate::{AttemptId, Secret, SessionId, SessionKey, stream::PREAMBLE_LEN};
 #[serde(deny_unknown_fields)]
 struct Case<P> {
     name: String,
-    place: P,
+    context: P,
     bytes: String,
     /// Plaintexts when it opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,21 +28,21 @@ struct Case<P> {
 }
 
 impl<P> Case<P> {
-    fn opens(name: &str, place: P, bytes: &[u8], plain: &[&[u8]]) -> Self {
+    fn opens(name: &str, context: P, bytes: &[u8], plain: &[&[u8]]) -> Self {
         let plain = plain.iter().map(hex::encode).collect();
         Self {
             name: name.into(),
-            place,
+            context,
             bytes: hex::encode(bytes),
             plain: Some(plain),
             error: None,
         }
     }
 
-    fn fails(name: &str, place: P, bytes: &[u8], code: &str) -> Self {
+    fn fails(name: &str, context: P, bytes: &[u8], code: &str) -> Self {
         Self {
             name: name.into(),
-            place,
+            context,
             bytes: hex::encode(bytes),
             plain: None,
             error: Some(code.into()),

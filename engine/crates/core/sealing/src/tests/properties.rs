@@ -8,7 +8,7 @@ use crate::{
     frame::FrameHeader, identity, open_message, open_object, seal_message, stream::PREAMBLE_LEN,
 };
 
-fn place() -> StreamIdentity {
+fn context() -> StreamIdentity {
     StreamIdentity {
         session: session(1),
         execution: ExecutionId(1),
@@ -20,7 +20,7 @@ fn place() -> StreamIdentity {
 }
 
 fn seal(plains: &[Vec<u8>]) -> Vec<u8> {
-    let mut sealer = StreamSealer::new(&key(1), place()).unwrap();
+    let mut sealer = StreamSealer::new(&key(1), context()).unwrap();
     let mut out = Vec::new();
     sealer.preamble(&mut out);
     for plain in plains {
@@ -31,8 +31,8 @@ fn seal(plains: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn open(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-    StreamPreamble::parse(bytes)?.check(&place())?;
-    let mut opener = StreamOpener::new(&key(1), place())?;
+    StreamPreamble::parse(bytes)?.check(&context())?;
+    let mut opener = StreamOpener::new(&key(1), context())?;
     let (mut rest, mut plains) = (&bytes[PREAMBLE_LEN..], Vec::new());
     while !rest.is_empty() {
         let (frame, behind) = rest.split_at(FrameHeader::parse(rest)?.frame_len()?.min(rest.len()));
@@ -90,11 +90,11 @@ proptest! {
     fn messages_open_whole_and_only_so(
         plain in prop::collection::vec(any::<u8>(), 0..300), at in any::<prop::sample::Index>(), bit in 0..8u8
     ) {
-        let place = identity::commit(session(1), StageId(1), Partition(1));
-        let mut sealed = seal_message(&key(1), &place, &plain).unwrap();
-        prop_assert_eq!(open_message(&key(1), &place, &sealed).unwrap(), plain);
+        let context = identity::commit(session(1), StageId(1), Partition(1));
+        let mut sealed = seal_message(&key(1), &context, &plain).unwrap();
+        prop_assert_eq!(open_message(&key(1), &context, &sealed).unwrap(), plain);
         let at = at.index(sealed.len());
         sealed[at] ^= 1u8 << bit;
-        prop_assert!(open_message(&key(1), &place, &sealed).is_err());
+        prop_assert!(open_message(&key(1), &context, &sealed).is_err());
     }
 }

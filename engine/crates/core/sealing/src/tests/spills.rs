@@ -7,7 +7,7 @@ use crate::{Error, Secret, SpillKey, frame::FrameHeader};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     key: u8,
 }
 
@@ -26,9 +26,9 @@ fn chunks(byte: u8, plains: &[&[u8]]) -> Vec<Vec<u8>> {
     plains.iter().enumerate().map(seal).collect()
 }
 
-fn open(case: &Case<Place>) -> Result<Vec<Vec<u8>>, Error> {
+fn open(case: &Case<Context>) -> Result<Vec<Vec<u8>>, Error> {
     let bytes = case.bytes();
-    let mut reader = file_key(case.place.key).reader()?;
+    let mut reader = file_key(case.context.key).reader()?;
     let (mut rest, mut plains) = (bytes.as_slice(), Vec::new());
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(FrameHeader::parse(rest)?.frame_len()?.min(rest.len()));
@@ -41,7 +41,7 @@ fn open(case: &Case<Place>) -> Result<Vec<Vec<u8>>, Error> {
 
 #[test]
 fn spills() {
-    let here = Place { key: 1 };
+    let here = Context { key: 1 };
     let plains: [&[u8]; 3] = [b"alpha", b"bravo", b"charlie"];
     let [a, b, c] = chunks(1, &plains).try_into().unwrap();
     let stale = chunks(2, &plains);

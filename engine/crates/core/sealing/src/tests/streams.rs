@@ -11,7 +11,7 @@ use crate::{
 /// Session and attempt are 16 times the byte.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     key: u8,
     session: u8,
     execution: u64,
@@ -31,7 +31,7 @@ enum Kind {
     Sample,
 }
 
-const HERE: Place = Place {
+const HERE: Context = Context {
     key: 1,
     session: 2,
     execution: 7,
@@ -41,18 +41,18 @@ const HERE: Place = Place {
     kind: Kind::Shuffle,
     target: 6,
 };
-const RESULT: Place = Place {
+const RESULT: Context = Context {
     kind: Kind::Result,
     target: 0,
     ..HERE
 };
-const BROADCAST: Place = Place {
+const BROADCAST: Context = Context {
     kind: Kind::Broadcast,
     ..RESULT
 };
 const PLAINS: [&[u8]; 3] = [b"alpha", b"bravo", b""];
 
-impl Place {
+impl Context {
     fn identity(&self) -> StreamIdentity {
         StreamIdentity {
             session: session(self.session),
@@ -81,11 +81,11 @@ impl Place {
 }
 
 /// As an engine reads: preamble, then frame by frame, then nothing.
-fn open(case: &Case<Place>) -> Result<Vec<Vec<u8>>, Error> {
+fn open(case: &Case<Context>) -> Result<Vec<Vec<u8>>, Error> {
     let bytes = case.bytes();
-    let identity = case.place.identity();
+    let identity = case.context.identity();
     StreamPreamble::parse(&bytes)?.check(&identity)?;
-    let mut opener = StreamOpener::new(&key(case.place.key), identity)?;
+    let mut opener = StreamOpener::new(&key(case.context.key), identity)?;
     let mut plains = Vec::new();
     let mut rest = &bytes[PREAMBLE_LEN..];
     while !rest.is_empty() {
@@ -100,8 +100,8 @@ fn open(case: &Case<Place>) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 /// The stream of another place, with the preamble of [`HERE`]: what a host would try.
-fn disguised(place: Place) -> Vec<u8> {
-    let mut bytes = place.seal(&PLAINS);
+fn disguised(context: Context) -> Vec<u8> {
+    let mut bytes = context.seal(&PLAINS);
     bytes[..PREAMBLE_LEN].copy_from_slice(&HERE.seal(&PLAINS)[..PREAMBLE_LEN]);
     bytes
 }
@@ -117,7 +117,7 @@ fn streams() {
     let [first, second, third] = [0, 1, 2].map(|n| &whole[ranges[n].clone()]);
     let [at_first, at_third] = [ranges[0].start, ranges[2].start];
     let other = HERE.seal(&[b"alpha", b"oscar", b""]);
-    let other_attempt = Place { attempt: 9, ..HERE }.seal(&PLAINS);
+    let other_attempt = Context { attempt: 9, ..HERE }.seal(&PLAINS);
     let fails = |name: &str, bytes: Vec<u8>, code: &str| Case::fails(name, HERE, &bytes, code);
     let mut cases = vec![
         Case::opens("stream_whole", HERE, &whole, &PLAINS),
@@ -125,13 +125,13 @@ fn streams() {
         Case::opens("stream_result", RESULT, &RESULT.seal(&PLAINS), &PLAINS),
         Case::opens(
             "shuffle_outlives_its_execution",
-            Place { execution: 8, ..HERE },
+            Context { execution: 8, ..HERE },
             &whole,
             &PLAINS,
         ),
         Case::opens(
             "broadcast_outlives_its_execution",
-            Place {
+            Context {
                 execution: 8,
                 ..BROADCAST
             },
@@ -232,74 +232,74 @@ fn streams() {
             joined(&whole, &[first, &other_attempt[ranges[1].clone()], third]),
             "unauthentic",
         ),
-        Case::fails("frame_key_other", Place { key: 9, ..HERE }, &whole, "unauthentic"),
+        Case::fails("frame_key_other", Context { key: 9, ..HERE }, &whole, "unauthentic"),
     ];
     let disguises = [
-        ("stream_of_other_attempt_disguised", Place { attempt: 9, ..HERE }),
-        ("stream_of_other_session", Place { session: 9, ..HERE }),
-        ("stream_of_other_stage", Place { stage: 9, ..HERE }),
-        ("stream_of_other_partition", Place { partition: 9, ..HERE }),
-        ("stream_of_other_target", Place { target: 9, ..HERE }),
+        ("stream_of_other_attempt_disguised", Context { attempt: 9, ..HERE }),
+        ("stream_of_other_session", Context { session: 9, ..HERE }),
+        ("stream_of_other_stage", Context { stage: 9, ..HERE }),
+        ("stream_of_other_partition", Context { partition: 9, ..HERE }),
+        ("stream_of_other_target", Context { target: 9, ..HERE }),
     ];
-    cases.extend(disguises.map(|(name, place)| fails(name, disguised(place), "unauthentic")));
+    cases.extend(disguises.map(|(name, context)| fails(name, disguised(context), "unauthentic")));
     let broadcasts = [
         (
             "broadcast_of_other_attempt",
-            Place {
+            Context {
                 attempt: 9,
                 ..BROADCAST
             },
         ),
-        ("broadcast_of_other_stage", Place { stage: 9, ..BROADCAST }),
+        ("broadcast_of_other_stage", Context { stage: 9, ..BROADCAST }),
         (
             "broadcast_of_other_partition",
-            Place {
+            Context {
                 partition: 9,
                 ..BROADCAST
             },
         ),
         (
             "broadcast_from_shuffle",
-            Place {
+            Context {
                 kind: Kind::Shuffle,
                 ..BROADCAST
             },
         ),
         ("broadcast_from_result", RESULT),
     ];
-    let disguised_as_broadcast = |place: Place| {
-        let mut bytes = place.seal(&PLAINS);
+    let disguised_as_broadcast = |context: Context| {
+        let mut bytes = context.seal(&PLAINS);
         bytes[..PREAMBLE_LEN].copy_from_slice(&BROADCAST.seal(&PLAINS)[..PREAMBLE_LEN]);
         bytes
     };
     cases.extend(
-        broadcasts.map(|(name, place)| Case::fails(name, BROADCAST, &disguised_as_broadcast(place), "unauthentic")),
+        broadcasts.map(|(name, context)| Case::fails(name, BROADCAST, &disguised_as_broadcast(context), "unauthentic")),
     );
     let results = [
-        ("result_of_other_execution", Place { execution: 8, ..RESULT }),
+        ("result_of_other_execution", Context { execution: 8, ..RESULT }),
         (
             "result_from_broadcast",
-            Place {
+            Context {
                 kind: Kind::Broadcast,
                 ..RESULT
             },
         ),
         (
             "result_from_sample",
-            Place {
+            Context {
                 kind: Kind::Sample,
                 ..RESULT
             },
         ),
         (
             "result_from_shuffle",
-            Place {
+            Context {
                 kind: Kind::Shuffle,
                 ..RESULT
             },
         ),
     ];
-    cases.extend(results.map(|(name, place)| Case::fails(name, RESULT, &place.seal(&PLAINS), "unauthentic")));
+    cases.extend(results.map(|(name, context)| Case::fails(name, RESULT, &context.seal(&PLAINS), "unauthentic")));
     // Two streams under one key cannot be made outside of tests (see Attempt), but were they made, this would hold:
     assert_ne!(other[ranges[1].clone()], *second);
     check_vectors("streams.json", cases, open);

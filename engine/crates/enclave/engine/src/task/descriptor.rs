@@ -33,7 +33,7 @@ use crate::{
 
 /// Where a task is, by START's word until its descriptor opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TaskIdentity {
     pub(crate) session: SessionId,
     pub(crate) stage: StageId,
     pub(crate) partition: Partition,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 
 /// An opened descriptor of the task that was asked for.
 pub(crate) struct Descriptor {
-    pub(crate) place: Place,
+    pub(crate) task_identity: TaskIdentity,
     pub(crate) execution: ExecutionId,
     wire: TaskDescriptor,
     keks: Vec<KekId>,
@@ -58,7 +58,7 @@ pub(crate) struct Reads {
 
 /// A checked task.
 pub(crate) struct Assignment {
-    pub(crate) place: Place,
+    pub(crate) task_identity: TaskIdentity,
     pub(crate) execution: ExecutionId,
     pub(crate) partitions: u32,
     pub(crate) fragment: Fragment,
@@ -78,21 +78,26 @@ pub(crate) struct Assignment {
 }
 
 impl Descriptor {
-    pub(crate) fn open(session: &Session, place: Place, start: &Start) -> Result<Self, Check> {
+    pub(crate) fn open(session: &Session, task_identity: TaskIdentity, start: &Start) -> Result<Self, Check> {
         let (execution, sealed) = split_execution(&start.sealed_descriptor).ok_or(Check::Malformed("descriptor"))?;
-        let identity = identity::descriptor(place.session, execution, place.stage, place.partition);
+        let identity = identity::descriptor(
+            task_identity.session,
+            execution,
+            task_identity.stage,
+            task_identity.partition,
+        );
         let plain = open_message(&session.key, &identity, sealed).map_err(|source| Check::Opening {
             what: "descriptor",
             source,
         })?;
         let wire = TaskDescriptor::decode(plain.as_slice()).map_err(|_| Check::Malformed("descriptor"))?;
-        if wire.session.as_ref() != place.session.as_bytes()
+        if wire.session.as_ref() != task_identity.session.as_bytes()
             || wire.execution != execution.0
-            || wire.stage != place.stage.0
-            || wire.partition != place.partition.0
+            || wire.stage != task_identity.stage.0
+            || wire.partition != task_identity.partition.0
             || wire.partition >= wire.partitions
         {
-            return Err(Check::DescriptorPlace);
+            return Err(Check::DescriptorIdentity);
         }
         let keks = wire
             .keks
@@ -100,7 +105,7 @@ impl Descriptor {
             .map(|id| id.parse().map_err(|_| Check::Malformed("descriptor")))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            place,
+            task_identity,
             execution,
             wire,
             keks,
@@ -121,13 +126,13 @@ impl Descriptor {
     pub(crate) fn horizon(&self) -> Result<Horizon, Check> {
         let live = self.wire.live_sessions.iter().copied();
         Horizon::new(self.wire.next_session, live)
-            .filter(|horizon| !horizon.has_ended(self.place.session.number()))
+            .filter(|horizon| !horizon.has_ended(self.task_identity.session.number()))
             .ok_or(Check::Malformed("descriptor"))
     }
 
     /// Opens fragment and objects and checks all against each other.
     pub(crate) fn assign(self, session: &Session, start: &Start) -> Result<Assignment, Check> {
-        let identity = identity::fragment(self.place.session, self.place.stage);
+        let identity = identity::fragment(self.task_identity.session, self.task_identity.stage);
         let plain = open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| Check::Opening {
             what: "fragment",
             source,
@@ -154,7 +159,7 @@ impl Descriptor {
             .collect();
         broadcasts.sort_unstable_by_key(|(id, _)| *id);
         Ok(Assignment {
-            place: self.place,
+            task_identity: self.task_identity,
             execution: self.execution,
             partitions: self.wire.partitions,
             plan_key: PlanKey {

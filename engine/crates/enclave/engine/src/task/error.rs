@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::task::{
     check::{Check, by_check},
-    descriptor::Place,
+    descriptor::TaskIdentity,
     link::LinkError,
     sink::SinkError,
 };
@@ -97,12 +97,12 @@ impl TaskError {
     }
 
     /// What the client engine is told.
-    pub(crate) fn detail(&self, place: Place) -> ErrorDetail {
+    pub(crate) fn detail(&self, task_identity: TaskIdentity) -> ErrorDetail {
         let (code, message, retryable) = self.describe();
         ErrorDetail {
             code,
             message,
-            place: format!("stage {}, partition {}", place.stage, place.partition),
+            location: format!("stage {}, partition {}", task_identity.stage, task_identity.partition),
             retryable,
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct Demux {
     link: Arc<Link>,
     /// In map order, then by target.
     streams: Vec<Slot>,
-    places: HashMap<(u32, u32), usize>,
+    positions: HashMap<(u32, u32), usize>,
     /// Takes apart what is arriving.
     reader: StreamReader,
     arriving: Option<usize>,
@@ -114,13 +114,13 @@ impl Demux {
         }
         pairs.sort_unstable();
         let mut streams = Vec::with_capacity(pairs.len());
-        let mut places = HashMap::with_capacity(pairs.len());
+        let mut positions = HashMap::with_capacity(pairs.len());
         for (map, target) in pairs {
             let attempt = usize::try_from(map)
                 .ok()
                 .and_then(|map| spec.attempts.get(map))
                 .ok_or(Check::AttemptsCount(spec.producer.0))?;
-            if places.insert((map, target), streams.len()).is_some() {
+            if positions.insert((map, target), streams.len()).is_some() {
                 return Err(Check::Input(spec.id));
             }
             streams.push(Slot {
@@ -144,7 +144,7 @@ impl Demux {
             spec,
             link,
             streams,
-            places,
+            positions,
             reader: StreamReader::new(),
             arriving: None,
             ended: false,
@@ -164,9 +164,9 @@ impl Demux {
     }
 
     /// The next frame of the stream at this place, still sealed; `None` after its last.
-    async fn next_frame(&mut self, place: usize) -> Result<Option<BytesMut>> {
+    async fn next_frame(&mut self, position: usize) -> Result<Option<BytesMut>> {
         loop {
-            let slot = self.slot(place)?;
+            let slot = self.slot(position)?;
             if let Some(parked) = slot.frames.pop_front() {
                 return Ok(Some(self.waiting.take(parked)?));
             }
@@ -203,8 +203,8 @@ impl Demux {
     fn end(&mut self) -> Result<()> {
         self.ended = true;
         let input = self.spec.id;
-        if let Some(place) = self.arriving {
-            let (map, target) = self.place(place);
+        if let Some(position) = self.arriving {
+            let (map, target) = self.position(position);
             return Err(external(Check::StreamCut { input, map, target }));
         }
         if !self.reader.is_empty() {
@@ -216,8 +216,8 @@ impl Demux {
         }
         match self.streams.iter().position(|slot| !slot.complete) {
             None => Ok(()),
-            Some(place) => {
-                let (map, target) = self.place(place);
+            Some(position) => {
+                let (map, target) = self.position(position);
                 Err(external(Check::StreamMissing { input, map, target }))
             }
         }
@@ -228,7 +228,7 @@ impl Demux {
         loop {
             let more = match self.arriving {
                 None => self.begin_stream().map_err(external)?,
-                Some(place) => self.take_frame(place)?,
+                Some(position) => self.take_frame(position)?,
             };
             if !more {
                 return Ok(());
@@ -245,10 +245,10 @@ impl Demux {
         };
         let (map, target) = (preamble.partition.0, preamble.target);
         let foreign = Check::StreamForeign { input, map, target };
-        let Some(place) = self.places.get(&(map, target)).copied() else {
+        let Some(position) = self.positions.get(&(map, target)).copied() else {
             return Err(foreign);
         };
-        let Some(slot) = self.streams.get_mut(place) else {
+        let Some(slot) = self.streams.get_mut(position) else {
             return Err(foreign);
         };
         if slot.seen {
@@ -258,13 +258,13 @@ impl Demux {
             return Err(Check::StreamAttempt { input, map, target });
         }
         slot.seen = true;
-        self.arriving = Some(place);
+        self.arriving = Some(position);
         Ok(true)
     }
 
     /// Moves one whole frame from the buffer to its stream; false when not enough bytes are there.
-    fn take_frame(&mut self, place: usize) -> Result<bool> {
-        let (map, target) = self.place(place);
+    fn take_frame(&mut self, position: usize) -> Result<bool> {
+        let (map, target) = self.position(position);
         let input = self.spec.id;
         let refused = |source| {
             external(Check::Frame {
@@ -280,7 +280,7 @@ impl Demux {
         // Only believed as to where the next stream begins: a stream is not done before its last frame was opened.
         let last = frame.claims_last();
         let parked = self.waiting.park(frame.into_bytes())?;
-        let slot = self.slot(place)?;
+        let slot = self.slot(position)?;
         slot.frames.push_back(parked);
         if last {
             slot.complete = true;
@@ -289,14 +289,14 @@ impl Demux {
         Ok(true)
     }
 
-    fn slot(&mut self, place: usize) -> Result<&mut Slot> {
+    fn slot(&mut self, position: usize) -> Result<&mut Slot> {
         self.streams
-            .get_mut(place)
+            .get_mut(position)
             .ok_or_else(|| external(Check::Input(self.spec.id)))
     }
 
-    fn place(&self, place: usize) -> (u32, u32) {
-        self.streams.get(place).map_or((0, 0), |slot| {
+    fn position(&self, position: usize) -> (u32, u32) {
+        self.streams.get(position).map_or((0, 0), |slot| {
             (slot.identity.partition.0, slot.identity.target.number())
         })
     }
@@ -333,11 +333,11 @@ impl Waiting {
 }
 
 /// The batches of one stream of the input, each a frame.
-fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
+fn one_stream(demux: Arc<Mutex<Demux>>, position: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let state: (Arc<Mutex<Demux>>, Option<StreamOpener>) = (demux, None);
     stream::try_unfold(state, move |(demux, opener)| async move {
         let mut held = demux.lock().await;
-        let (map, target) = held.place(place);
+        let (map, target) = held.position(position);
         let input = held.spec.id;
         let refused = |source| {
             external(Check::Frame {
@@ -350,7 +350,7 @@ fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Resu
         let mut opener = match opener {
             Some(opener) => opener,
             None => {
-                let identity = held.slot(place)?.identity;
+                let identity = held.slot(position)?.identity;
                 StreamOpener::new(&held.spec.key, identity).map_err(refused)?
             }
         };
@@ -358,7 +358,7 @@ fn one_stream(demux: Arc<Mutex<Demux>>, place: usize) -> impl Stream<Item = Resu
             if held.link.is_closed() {
                 return Err(external(crate::task::link::LinkError::Closed));
             }
-            let Some(frame) = held.next_frame(place).await? else {
+            let Some(frame) = held.next_frame(position).await? else {
                 opener.finish().map_err(refused)?;
                 held.finished().await?;
                 return Ok(None);
@@ -388,7 +388,8 @@ pub(crate) fn all_rows(demux: Demux) -> SendableRecordBatchStream {
     let schema = Arc::clone(&demux.spec.schema);
     let count = demux.len();
     let demux = Arc::new(Mutex::new(demux));
-    let rows = stream::iter(0..count).map(move |place| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), place)));
+    let rows =
+        stream::iter(0..count).map(move |position| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), position)));
     // An input without streams has nothing to wait for: its end is not asked for.
     let rows = rows.try_flatten();
     Box::pin(RecordBatchStreamAdapter::new(
@@ -403,8 +404,8 @@ pub(crate) fn each_stream(demux: Demux) -> Vec<SendableRecordBatchStream> {
     let count = demux.len();
     let demux = Arc::new(Mutex::new(demux));
     (0..count)
-        .map(|place| {
-            let rows = coalesced(Arc::clone(&schema), one_stream(Arc::clone(&demux), place));
+        .map(|position| {
+            let rows = coalesced(Arc::clone(&schema), one_stream(Arc::clone(&demux), position));
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows)) as SendableRecordBatchStream
         })
         .collect()

@@ -30,7 +30,7 @@ use crate::{
     session::{Session, SessionError},
     task::{
         check::Check,
-        descriptor::{Assignment, Descriptor, Leaves, Place},
+        descriptor::{Assignment, Descriptor, Leaves, TaskIdentity},
         error::TaskError,
         input::{Demux, InputSpec, all_rows},
         io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
@@ -68,14 +68,14 @@ pub(crate) async fn run(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> O
 
 async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
     let began = Instant::now();
-    let (place, session) = match admit(enclave, start, link).await {
+    let (task_identity, session) = match admit(enclave, start, link).await {
         Ok(admitted) => admitted,
         Err(error) => return outcome_of(&error, None),
     };
     let outcome = tokio::select! {
         biased;
         why = lease_over(enclave, link, &session) => Err(why.into()),
-        outcome = contained(work(enclave, start, link, place, &session)) => outcome,
+        outcome = contained(work(enclave, start, link, task_identity, &session)) => outcome,
     };
     match outcome {
         Ok(mut done) => {
@@ -84,21 +84,21 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
             }
             Outcome::Done(done)
         }
-        Err(error) => outcome_of(&error, Some((place, &session))),
+        Err(error) => outcome_of(&error, Some((task_identity, &session))),
     }
 }
 
-fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
+fn outcome_of(error: &TaskError, inside: Option<(TaskIdentity, &Session)>) -> Outcome {
     let code = error.code();
     if error.link().is_some() {
         return Outcome::Broken(code);
     }
     let mut sealed_error = Vec::new();
-    if let (Some((place, session)), "failed") = (inside, code) {
-        let detail = error.detail(place);
+    if let (Some((task_identity, session)), "failed") = (inside, code) {
+        let detail = error.detail(task_identity);
         // The code is one of a fixed list and holds no value; the text stays sealed.
-        tracing::warn!(stage = %place.stage, partition = %place.partition, "a task failed");
-        let identity = identity::error(place.session, place.stage, place.partition);
+        tracing::warn!(stage = %task_identity.stage, partition = %task_identity.partition, "a task failed");
+        let identity = identity::error(task_identity.session, task_identity.stage, task_identity.partition);
         sealed_error = seal_message(&session.key, &identity, &padded(&detail)).unwrap_or_default();
     }
     Outcome::Failed(Failed {
@@ -108,12 +108,12 @@ fn outcome_of(error: &TaskError, inside: Option<(Place, &Session)>) -> Outcome {
 }
 
 /// Finds the task's session, and asks for its keys if they are not here.
-async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Place, Arc<Session>), TaskError> {
+async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(TaskIdentity, Arc<Session>), TaskError> {
     if start.protocol != PROTOCOL {
         return Err(TaskError::Version(start.protocol));
     }
     let id = SessionId::from_slice(&start.session).map_err(|_| TaskError::Start("session id"))?;
-    let place = Place {
+    let task_identity = TaskIdentity {
         session: id,
         stage: StageId(start.stage),
         partition: Partition(start.partition),
@@ -124,14 +124,14 @@ async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Pl
         Some(Err(_)) => return Err(TaskError::Session),
     }
     if let Some(session) = enclave.sessions().get(id, Instant::now()) {
-        return Ok((place, session));
+        return Ok((task_identity, session));
     }
     if enclave.sessions().has_ended(id) {
         return Err(TaskError::Session);
     }
     in_time(PATIENCE, ask_for_keys(enclave, id, link)).await?;
     let session = enclave.sessions().get(id, Instant::now());
-    Ok((place, session.ok_or(TaskError::Session)?))
+    Ok((task_identity, session.ok_or(TaskError::Session)?))
 }
 
 /// What comes may be anything; whether it brought keys or a longer lease, the session says.
@@ -181,14 +181,16 @@ async fn work(
     enclave: &Enclave,
     start: &Start,
     link: &Arc<Link>,
-    place: Place,
+    task_identity: TaskIdentity,
     session: &Arc<Session>,
 ) -> Result<Done, TaskError> {
-    let descriptor = Descriptor::open(session, place, start)?;
+    let descriptor = Descriptor::open(session, task_identity, start)?;
     session.hear(descriptor.session_age());
-    enclave.sessions().learn(place.session.issuer(), descriptor.horizon()?);
+    enclave
+        .sessions()
+        .learn(task_identity.session.issuer(), descriptor.horizon()?);
     if !session.holds(descriptor.keks()) {
-        ask_for_keys(enclave, place.session, link).await?;
+        ask_for_keys(enclave, task_identity.session, link).await?;
         if !session.holds(descriptor.keks()) {
             return Err(TaskError::KeysMissing);
         }
@@ -218,15 +220,15 @@ async fn compute(
     expressions: &CompileContext,
     plan: &Arc<Plan>,
 ) -> Result<Done, TaskError> {
-    let place = task.place;
-    let partition = usize::try_from(place.partition.0).map_err(|_| Check::DescriptorPlace)?;
+    let task_identity = task.task_identity;
+    let partition = usize::try_from(task_identity.partition.0).map_err(|_| Check::DescriptorIdentity)?;
     let before = plan.metrics(partition);
 
     let opened = Arc::new(AtomicU64::new(0));
     let bytes_read = Arc::new(AtomicU64::new(0));
     let read_all = task.fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
     let side = Arc::new(TaskSide {
-        partition: place.partition.0,
+        partition: task_identity.partition.0,
         inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
         files: TaskFiles {
             slices: task.scans.clone(),
@@ -249,10 +251,10 @@ async fn compute(
     );
     let mut attempt = Attempt::begin(
         &session.key,
-        place.session,
+        task_identity.session,
         task.execution,
-        place.stage,
-        place.partition,
+        task_identity.stage,
+        task_identity.partition,
     )?;
     let mut sink = TaskSink::new(enclave, session, &task, plan, link, expressions, &mut attempt)?;
     let mut rows = plan.execute(partition, Arc::new(context))?;
@@ -309,14 +311,14 @@ fn done(
     opened: &AtomicU64,
     bytes_read: &AtomicU64,
 ) -> Result<Done, TaskError> {
-    let place = task.place;
+    let task_identity = task.task_identity;
     let sealed = link.crossed.bytes_out.load(Ordering::Relaxed);
     let frames_sealed = finished.streams.iter().map(|stream| stream.frames).sum();
     let commit = CommitRecord {
-        session: place.session.as_bytes().to_vec().into(),
+        session: task_identity.session.as_bytes().to_vec().into(),
         execution: task.execution.0,
-        stage: place.stage.0,
-        partition: place.partition.0,
+        stage: task_identity.stage.0,
+        partition: task_identity.partition.0,
         attempt: attempt.to_vec().into(),
         streams: finished.streams.clone(),
         reads: task.epochs.clone(),
@@ -325,8 +327,8 @@ fn done(
             .as_ref()
             .map_or_else(Vec::new, |written| written.files.clone()),
     };
-    let commit_identity = identity::commit(place.session, place.stage, place.partition);
-    let metrics_identity = identity::metrics(place.session, place.stage, place.partition);
+    let commit_identity = identity::commit(task_identity.session, task_identity.stage, task_identity.partition);
+    let metrics_identity = identity::metrics(task_identity.session, task_identity.stage, task_identity.partition);
     let nodes = metrics
         .iter()
         .map(|node| coffer_protocol::wire::NodeMetrics {
@@ -399,9 +401,9 @@ fn plan(
         enclave.sessions().relieve();
     }
     let context = BuildContext {
-        partitions: usize::try_from(task.partitions).map_err(|_| Check::DescriptorPlace)?,
+        partitions: usize::try_from(task.partitions).map_err(|_| Check::DescriptorIdentity)?,
         expressions,
-        revealer: None,
+        decryptor: None,
     };
     let plan = Arc::new(build(&task.fragment, &context)?);
     Ok(session.keep_plan(task.plan_key.clone(), plan))

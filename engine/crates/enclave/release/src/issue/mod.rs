@@ -24,7 +24,7 @@ const FIELD: usize = 64;
 
 /// The interfaces' places. Others than the system's own are for tests.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct Interfaces {
     /// Gramine's folder.
     pub gramine: PathBuf,
     /// configfs-tsm's folder of reports.
@@ -33,7 +33,7 @@ pub struct Places {
     pub tpm_program: PathBuf,
 }
 
-impl Default for Places {
+impl Default for Interfaces {
     fn default() -> Self {
         let own = std::env::current_exe().ok();
         let folder = own.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
@@ -47,21 +47,21 @@ impl Default for Places {
 
 /// The issuer of a kind, or with none named of the kind that the machine has. A TPM must be named: measured boot alone does not
 /// keep memory secret, and is not to be had by accident. Without a TEE that is simulated evidence, which no policy accepts that does not say so.
-pub fn issuer(kind: Option<EvidenceKind>, places: &Places) -> Result<Box<dyn Issuer>, EvidenceError> {
-    let kind = kind.unwrap_or_else(|| detect(places));
+pub fn issuer(kind: Option<EvidenceKind>, interfaces: &Interfaces) -> Result<Box<dyn Issuer>, EvidenceError> {
+    let kind = kind.unwrap_or_else(|| detect(interfaces));
     Ok(match kind {
         EvidenceKind::Simulated => Box::new(Simulated),
-        EvidenceKind::Sgx => Box::new(gramine::Gramine::open(&places.gramine)?),
-        EvidenceKind::Tdx | EvidenceKind::SevSnp => Box::new(tsm::Tsm::open(kind, &places.tsm)?),
-        EvidenceKind::Tpm => Box::new(tpm::Tpm::open(&places.tpm_program)?),
+        EvidenceKind::Sgx => Box::new(gramine::Gramine::open(&interfaces.gramine)?),
+        EvidenceKind::Tdx | EvidenceKind::SevSnp => Box::new(tsm::Tsm::open(kind, &interfaces.tsm)?),
+        EvidenceKind::Tpm => Box::new(tpm::Tpm::open(&interfaces.tpm_program)?),
     })
 }
 
-fn detect(places: &Places) -> EvidenceKind {
-    if gramine::Gramine::open(&places.gramine).is_ok() {
+fn detect(interfaces: &Interfaces) -> EvidenceKind {
+    if gramine::Gramine::open(&interfaces.gramine).is_ok() {
         return EvidenceKind::Sgx;
     }
-    tsm::provider(&places.tsm).unwrap_or(EvidenceKind::Simulated)
+    tsm::provider(&interfaces.tsm).unwrap_or(EvidenceKind::Simulated)
 }
 
 /// The field that a TEE signs: the report data, then zeros.
@@ -87,19 +87,19 @@ mod tests {
     #[test]
     fn a_machine_without_a_tee_has_simulated_evidence_only() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places {
+        let interfaces = Interfaces {
             gramine: folder.path().join("gramine"),
             tsm: folder.path().join("tsm"),
             tpm_program: folder.path().join("program"),
         };
-        assert_eq!(issuer(None, &places).unwrap().kind(), EvidenceKind::Simulated);
+        assert_eq!(issuer(None, &interfaces).unwrap().kind(), EvidenceKind::Simulated);
         for kind in [
             EvidenceKind::Sgx,
             EvidenceKind::Tdx,
             EvidenceKind::SevSnp,
             EvidenceKind::Tpm,
         ] {
-            let refused = issuer(Some(kind), &places).err().unwrap();
+            let refused = issuer(Some(kind), &interfaces).err().unwrap();
             assert_eq!(refused.code(), "evidence_not_made", "{kind}");
         }
     }

@@ -9,7 +9,7 @@ mod look;
 
 use std::{path::Path, sync::Arc};
 
-use coffer_custody::{Home, Policy, TablePolicy, Vault};
+use coffer_custody::{ConfigDir, Policy, TablePolicy, Vault};
 use coffer_sealing::KekSet;
 
 pub use error::AdoptError;
@@ -35,12 +35,12 @@ impl Adoption {
     /// after each file with its size. Where it fails nothing is registered, and the files are as they were.
     pub fn publish(
         self,
-        (home, vault, policy): (&Home, &Vault, &Policy),
+        (config_dir, vault, policy): (&ConfigDir, &Vault, &Policy),
         table: &AdoptAs<'_>,
         mut step: impl FnMut(u64),
     ) -> Result<VerifiedManifest, Error> {
         for spelling in &self.spellings {
-            if !is_absent(home, vault.keyring(), policy, spelling)? {
+            if !is_absent(config_dir, vault.keyring(), policy, spelling)? {
                 return Err(AdoptError::Known.into());
             }
         }
@@ -74,7 +74,7 @@ impl Adoption {
             ..NewColumns::default()
         };
         let folder = (Folder::open(&self.folder)?, spellings);
-        let write = TableWrite::adopt(home, vault, policy, (table.name, &master), folder, columns)?;
+        let write = TableWrite::adopt(config_dir, vault, policy, (table.name, &master), folder, columns)?;
         let pins = self
             .files
             .into_iter()

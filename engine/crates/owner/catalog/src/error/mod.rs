@@ -239,12 +239,12 @@ pub enum Error {
     #[error("the table is not partitioned by `{0}`")]
     NotAPartition(String),
     /// A column is stored in several ways, and one of them holds other values.
-    #[error("column `{column}`: what is stored as \"{form}\" holds other values than the rest")]
+    #[error("column `{column}`: what is stored as \"{encoding}\" holds other values than the rest")]
     Stale {
         /// The column.
         column: String,
         /// Which.
-        form: coffer_format::Form,
+        encoding: coffer_format::StoredEncoding,
     },
     /// A protection that a column cannot have.
     #[error("column `{column}`: {source}")]
@@ -311,12 +311,12 @@ pub enum Error {
         got: coffer_sealing::LinkId,
     },
     /// Columns of a link whose ciphertexts would not be comparable.
-    #[error("link `{link}` is of columns that are stored as \"{form}\" of {want}, and this one is {got}")]
+    #[error("link `{link}` is of columns that are stored as \"{encoding}\" of {want}, and this one is {got}")]
     LinkShape {
         /// The link's name.
         link: String,
         /// As which they are stored.
-        form: String,
+        encoding: String,
         /// Of the link.
         want: String,
         /// Of the column.

@@ -18,7 +18,7 @@ use arrow::{
     array::{ArrayRef, AsArray, Int64Array, RecordBatch},
     datatypes::Int64Type,
 };
-use coffer_custody::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Policy, Vault};
 use coffer_format::{Digest, Error as FormatError, FilePin, SparkType, WriteOptions};
 
 use crate::{
@@ -71,7 +71,7 @@ struct Host {
 }
 
 impl Host {
-    fn place(&self, version: u64) -> PathBuf {
+    fn position(&self, version: u64) -> PathBuf {
         self.folder.join(MANIFEST_FOLDER).join(manifest_name(version))
     }
 
@@ -101,7 +101,7 @@ impl Host {
                 // Also what it planted itself.
                 let there = crate::open::versions(&self.folder.join(MANIFEST_FOLDER)).unwrap();
                 for version in there.into_iter().filter(|version| *version > 1) {
-                    self.take(&self.place(version));
+                    self.take(&self.position(version));
                 }
                 if act == Act::Hide {
                     let first = |path: &Path| path.extension().is_some_and(|kind| kind == "parquet");
@@ -113,15 +113,15 @@ impl Host {
             Act::Restore(which) => {
                 self.restore_files();
                 for version in 2..=newest {
-                    self.take(&self.place(version));
+                    self.take(&self.position(version));
                     if let Some(seen) = self.manifests.get(&version) {
-                        fs::write(self.place(version), &seen[which % seen.len()]).unwrap();
+                        fs::write(self.position(version), &seen[which % seen.len()]).unwrap();
                     }
                 }
             }
             Act::Plant => {
-                let free = (2..).find(|version| !self.place(*version).exists());
-                fs::write(self.place(free.unwrap()), b"planted").unwrap();
+                let free = (2..).find(|version| !self.position(*version).exists());
+                fs::write(self.position(free.unwrap()), b"planted").unwrap();
             }
         }
     }
@@ -152,7 +152,7 @@ impl Host {
         self.restore_files();
         for (version, hash) in versions {
             let bytes = self.manifests[version].iter().find(|bytes| Digest::of(bytes) == *hash);
-            fs::write(self.place(*version), bytes.unwrap()).unwrap();
+            fs::write(self.position(*version), bytes.unwrap()).unwrap();
         }
     }
 }
@@ -185,7 +185,7 @@ struct Faults {
 
 struct World {
     folder: tempfile::TempDir,
-    home: Home,
+    config_dir: ConfigDir,
     policy: Policy,
     host: Rc<RefCell<Host>>,
     known: BTreeMap<i64, Known>,
@@ -201,9 +201,9 @@ impl World {
             false => tempfile::tempdir(),
         };
         let folder = folder.unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
-        let policy = crate::policy::replace(&home, vault().keyring(), "").unwrap();
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
+        let policy = crate::policy::replace(&config_dir, vault().keyring(), "").unwrap();
         let table = folder.path().join("t");
         let mut world = Self {
             versions: BTreeMap::new(),
@@ -213,7 +213,7 @@ impl World {
                 manifests: BTreeMap::new(),
             })),
             folder,
-            home,
+            config_dir,
             policy,
             known: BTreeMap::from([(0, Known::Written)]),
         };
@@ -237,15 +237,15 @@ impl World {
             ..NewColumns::default()
         };
         let folder = self.folder.path().join("t");
-        TableWrite::create(&self.home, vault(), &self.policy, "t", &folder, new)
+        TableWrite::create(&self.config_dir, vault(), &self.policy, "t", &folder, new)
     }
 
     fn open(&self) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, vault(), &self.policy, &Target::Name("t".into()))
+        open_table(&self.config_dir, vault(), &self.policy, &Target::Name("t".into()))
     }
 
     fn register(&self) -> Register {
-        Register::of(&self.home, vault().keyring())
+        Register::of(&self.config_dir, vault().keyring())
     }
 
     /// One process that opens the table and writes. Gives how many steps it took.
@@ -266,12 +266,12 @@ impl World {
                 _ => Fate::Done,
             }
         });
-        let told = self.attempt(what);
+        let shown = self.attempt(what);
         let died = fault::end();
         self.host.borrow_mut().watch();
         self.note();
         if let What::Append(value) = what {
-            let known = match told {
+            let known = match shown {
                 _ if died => Known::Open,
                 Ok(()) => Known::Written,
                 Err(Error::PublicationUnknown { .. }) => Known::Open,
@@ -286,7 +286,7 @@ impl World {
         let table = self.open()?;
         match what {
             What::Append(value) => {
-                let write = TableWrite::next(&self.home, vault(), &self.policy, &table, Change::Append)?;
+                let write = TableWrite::next(&self.config_dir, vault(), &self.policy, &table, Change::Append)?;
                 let pin = match file(&write, value) {
                     Ok(pin) => pin,
                     Err(error) => {
@@ -297,7 +297,7 @@ impl World {
                 write.publish(vec![pin]).map(|_| ())
             }
             What::Reencrypt => {
-                let work = Reencryption::begin(&self.home, vault(), &self.policy, &table, table.master())?;
+                let work = Reencryption::begin(&self.config_dir, vault(), &self.policy, &table, table.master())?;
                 let writer = work.writer(WriteOptions::default())?;
                 let mut pins = Vec::new();
                 for pin in &table.manifest().files {
@@ -367,7 +367,7 @@ impl World {
         self.write(What::Append(99), Faults::default());
         assert_eq!(self.known[&99], Known::Written, "{}", context());
         let table = self.open().unwrap();
-        clean::clean(&self.home, &table).unwrap();
+        clean::clean(&self.config_dir, &table).unwrap();
         let report = verify::verify(&self.open().unwrap(), true, |_| ()).unwrap();
         assert!(
             report.findings.is_empty() && report.extra.is_empty(),
@@ -577,7 +577,7 @@ fn a_new_table_that_failed_is_none() {
         host.watch();
         if let Some(seen) = host.manifests.get(&1).cloned() {
             let _ = fs::create_dir_all(host.folder.join(MANIFEST_FOLDER));
-            fs::write(host.place(1), &seen[0]).unwrap();
+            fs::write(host.position(1), &seen[0]).unwrap();
             host.restore_files();
         }
     };
@@ -604,7 +604,7 @@ fn a_new_table_that_failed_is_none() {
             }
             // It can be made again, once what is left is cleared away.
             if let Some(record) = world.register().by_name("t").unwrap() {
-                clean::clean_unfinished(&world.home, &world.register(), &record).unwrap();
+                clean::clean_unfinished(&world.config_dir, &world.register(), &record).unwrap();
             }
             let _ = fs::remove_dir_all(world.folder.path().join("t"));
             let write = world.create().unwrap();
@@ -618,7 +618,7 @@ fn a_new_table_that_failed_is_none() {
 #[test]
 fn two_writers_and_a_host_at_once() {
     let world = World::new();
-    let (home, policy, folder) = (&world.home, &world.policy, world.folder.path().join("t"));
+    let (config_dir, policy, folder) = (&world.config_dir, &world.policy, world.folder.path().join("t"));
     let done = std::sync::atomic::AtomicBool::new(false);
     let order = std::sync::atomic::Ordering::Relaxed;
     let mut host = Host {
@@ -626,23 +626,23 @@ fn two_writers_and_a_host_at_once() {
         files: BTreeMap::new(),
         manifests: BTreeMap::new(),
     };
-    let told = std::thread::scope(|scope| {
+    let shown = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..2_i64)
             .map(|writer| {
                 scope.spawn(move || {
-                    let mut told = Vec::new();
+                    let mut shown = Vec::new();
                     for value in writer * 100 + 1..=writer * 100 + 15 {
                         // A host that hides can fail a writer as often as it likes.
                         let attempt = || -> Result<(), Error> {
-                            let table = open_table(home, vault(), policy, &Target::Name("t".into()))?;
-                            let write = TableWrite::next(home, vault(), policy, &table, Change::Append)?;
+                            let table = open_table(config_dir, vault(), policy, &Target::Name("t".into()))?;
+                            let write = TableWrite::next(config_dir, vault(), policy, &table, Change::Append)?;
                             let pin = file(&write, value)?;
                             write.publish(vec![pin]).map(|_| ())
                         };
                         let written = (0..6).any(|_| attempt().is_ok());
-                        told.push((value, written));
+                        shown.push((value, written));
                     }
-                    told
+                    shown
                 })
             })
             .collect();
@@ -650,12 +650,12 @@ fn two_writers_and_a_host_at_once() {
             while !done.load(order) {
                 host.watch();
                 let newest = host.manifests.keys().max().copied().unwrap_or(1);
-                let taken = host.place(newest);
+                let taken = host.position(newest);
                 if let Some(bytes) = host.take(&taken) {
                     std::thread::sleep(std::time::Duration::from_micros(300));
                     put_back(&taken, &bytes);
                 }
-                let planted = host.place(newest + 1);
+                let planted = host.position(newest + 1);
                 put_back(&planted, b"planted");
                 std::thread::sleep(std::time::Duration::from_micros(300));
                 if let Some(bytes) = host.take(&planted).filter(|bytes| bytes != b"planted") {
@@ -665,22 +665,22 @@ fn two_writers_and_a_host_at_once() {
             }
             host
         });
-        let told: Vec<_> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        let shown: Vec<_> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
         done.store(true, order);
-        (told, hosting.join().unwrap())
+        (shown, hosting.join().unwrap())
     });
-    let (told, mut host) = told;
+    let (shown, mut host) = shown;
     host.watch();
     let committed = world.register().by_name("t").unwrap().unwrap().committed.unwrap();
     host.honest(&BTreeMap::from([(committed.version, committed.hash.unwrap())]));
     let rows = values(&world.open().unwrap()).unwrap();
-    for (value, written) in &told {
+    for (value, written) in &shown {
         let times = rows.iter().filter(|row| *row == value).count();
         assert_eq!(times, usize::from(*written), "{value}");
     }
     // A host that never rests can fail every attempt; once it does, a write succeeds.
     let table = world.open().unwrap();
-    let write = TableWrite::next(home, vault(), policy, &table, Change::Append).unwrap();
+    let write = TableWrite::next(config_dir, vault(), policy, &table, Change::Append).unwrap();
     let last = file(&write, 1000).unwrap();
     let rows = values(&write.publish(vec![last]).unwrap()).unwrap();
     assert!(rows.contains(&1000));
@@ -691,7 +691,7 @@ fn two_writers_and_a_host_at_once() {
 fn a_footer_is_pinned_as_it_was_written() {
     let world = World::new();
     let table = world.open().unwrap();
-    let write = TableWrite::next(&world.home, vault(), &world.policy, &table, Change::Append).unwrap();
+    let write = TableWrite::next(&world.config_dir, vault(), &world.policy, &table, Change::Append).unwrap();
     fault::begin(|op, path| {
         if op == Op::Sync && path.extension().is_some_and(|kind| kind == "parquet") {
             let mut bytes = fs::read(path).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coffer_custody::{Home, Keyring, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableKey};
+use coffer_custody::{ConfigDir, Keyring, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableKey};
 use coffer_format::SparkType;
 use coffer_sealing::{LinkId, Secret, TableId};
 
@@ -11,32 +11,36 @@ use crate::{NewColumns, TableRecord, TableWrite, Target, open_table};
 
 struct Owner {
     folder: tempfile::TempDir,
-    home: Home,
+    config_dir: ConfigDir,
     vault: Vault,
 }
 
 impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &passphrase).unwrap());
-        Self { folder, home, vault }
+        let vault = Vault::from(Keyring::create(&config_dir.keyring(), &passphrase).unwrap());
+        Self {
+            folder,
+            config_dir,
+            vault,
+        }
     }
 
     /// As another process.
     fn other(&self) -> Vault {
         let passphrase = Passphrase::new("correct horse").unwrap();
-        Vault::from(Keyring::open(&self.home.keyring(), &passphrase).unwrap())
+        Vault::from(Keyring::open(&self.config_dir.keyring(), &passphrase).unwrap())
     }
 
     fn register(&self) -> Register {
-        Register::of(&self.home, self.vault.keyring())
+        Register::of(&self.config_dir, self.vault.keyring())
     }
 
     fn policy(&self) -> Policy {
-        crate::policy::replace(&self.home, self.vault.keyring(), "").unwrap()
+        crate::policy::replace(&self.config_dir, self.vault.keyring(), "").unwrap()
     }
 
     fn table(&self, name: &str) {
@@ -45,7 +49,7 @@ impl Owner {
             ..NewColumns::default()
         };
         let folder = self.folder.path().join(name);
-        let write = TableWrite::create(&self.home, &self.vault, &self.policy(), name, &folder, new).unwrap();
+        let write = TableWrite::create(&self.config_dir, &self.vault, &self.policy(), name, &folder, new).unwrap();
         write.publish(Vec::new()).unwrap();
     }
 
@@ -92,7 +96,8 @@ fn counts(register: &Register, vault: &Vault, to: Option<&str>) -> (usize, usize
 fn a_table_stays_open_and_its_key_the_same() {
     let owner = Owner::new();
     owner.table("t");
-    let open = |vault: &Vault| open_table(&owner.home, vault, &owner.policy(), &Target::Name("t".into())).unwrap();
+    let open =
+        |vault: &Vault| open_table(&owner.config_dir, vault, &owner.policy(), &Target::Name("t".into())).unwrap();
     let running = owner.other();
     let before = open(&running);
     owner.vault.keyring().rotate("main").unwrap();
@@ -136,7 +141,7 @@ fn two_rotations_race_and_all_keys_end_under_a_version_that_is_there() {
     thread::scope(|scope| {
         for vault in [&one, &two] {
             scope.spawn(|| {
-                let register = Register::of(&owner.home, vault.keyring());
+                let register = Register::of(&owner.config_dir, vault.keyring());
                 for _ in 0..4 {
                     vault.keyring().rotate("main").unwrap();
                     let (_, _, failed) = counts(&register, vault, None);
@@ -203,7 +208,7 @@ fn what_is_needed_is_not_destroyed() {
     let destroyed = destroy(None, true).unwrap();
     assert_eq!((destroyed.lost.len(), destroyed.files), (1, false));
     let opened = open_table(
-        &owner.home,
+        &owner.config_dir,
         &owner.vault,
         &owner.policy(),
         &Target::Name("orders".into()),
@@ -277,10 +282,13 @@ fn nothing_more_is_wrapped_when_the_register_cannot_be_written() {
     owner.records(1);
     let wrapped = Arc::new(AtomicUsize::new(0));
     let text = "[masters]\ncloud = \"aws-kms:alias/cloud?region=eu-west-1\"\n";
-    let policy = crate::policy::replace(&owner.home, owner.vault.keyring(), text).unwrap();
+    let policy = crate::policy::replace(&owner.config_dir, owner.vault.keyring(), text).unwrap();
     let masters = Masters::of(&policy, |_| Box::new(Counting(Arc::clone(&wrapped))));
     let passphrase = Passphrase::new("correct horse").unwrap();
-    let vault = Vault::new(Keyring::open(&owner.home.keyring(), &passphrase).unwrap(), masters);
+    let vault = Vault::new(
+        Keyring::open(&owner.config_dir.keyring(), &passphrase).unwrap(),
+        masters,
+    );
     let keys = vec![owner.register().held_keys().unwrap().remove(0); 3 * BATCH];
     let put = |_: Vec<Wrapped<'_>>| Err(Error::RegisterContent("full".to_owned()));
     let failed = wrap_all(&vault, &keys, &options(Some("cloud")), &Newest::new(), put);

@@ -1,6 +1,6 @@
 //! Whether a manifest's stored columns are such as a writer of ours makes.
 
-use coffer_format::{Column, Form, StoredColumn};
+use coffer_format::{Column, StoredColumn, StoredEncoding};
 
 use crate::Error;
 
@@ -11,18 +11,19 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
         return Ok(());
     }
     let mut ids = std::collections::HashSet::new();
-    let count = |form| stored.iter().filter(|stored| stored.form == form).count();
+    let count = |encoding| stored.iter().filter(|stored| stored.encoding == encoding).count();
     for stored in stored {
         if !ids.insert(stored.id) {
             return malformed("two have one id");
         }
         let column = columns.iter().find(|column| column.id == stored.column);
         let taken = columns.iter().any(|column| column.id == stored.id);
-        match (stored.form, column) {
-            (form, Some(column)) if !form.is_clear() && column.id == stored.id && column.kind == stored.kind => {}
-            (Form::File | Form::Row, None) if stored.column == 0 && !taken => {}
-            (Form::File | Form::Row, _) | (_, None) => return malformed("one is of no column"),
-            (form, _) if !form.is_clear() => return malformed("one is of no column"),
+        match (stored.encoding, column) {
+            (encoding, Some(column))
+                if !encoding.is_clear() && column.id == stored.id && column.kind == stored.kind => {}
+            (StoredEncoding::File | StoredEncoding::Row, None) if stored.column == 0 && !taken => {}
+            (StoredEncoding::File | StoredEncoding::Row, _) | (_, None) => return malformed("one is of no column"),
+            (encoding, _) if !encoding.is_clear() => return malformed("one is of no column"),
             (_, Some(_)) if taken => return malformed("one has a column's id"),
             (_, Some(_)) => {}
         }
@@ -33,9 +34,9 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
             return malformed("a column opens from none");
         }
     }
-    let placed = stored.iter().any(|stored| stored.form.needs_place());
+    let placed = stored.iter().any(|stored| stored.encoding.needs_position());
     let wanted = usize::from(placed);
-    if count(Form::File) != wanted || count(Form::Row) != wanted {
+    if count(StoredEncoding::File) != wanted || count(StoredEncoding::Row) != wanted {
         return malformed("rows have no place, or two");
     }
     Ok(())
@@ -57,10 +58,10 @@ mod tests {
         }
     }
 
-    fn stored(id: u32, column: u32, form: &str) -> StoredColumn {
+    fn stored(id: u32, column: u32, encoding: &str) -> StoredColumn {
         let text = format!(
-            r#"{{"id":{id},"column":{column},"form":"{form}","type":"{}","nullable":true}}"#,
-            if form == "det" || form == "file" {
+            r#"{{"id":{id},"column":{column},"form":"{encoding}","type":"{}","nullable":true}}"#,
+            if encoding == "det" || encoding == "file" {
                 "binary"
             } else {
                 "bigint"
@@ -97,7 +98,7 @@ mod tests {
                 all.remove(2);
             }),
             ("a column of prefixes", |all| {
-                all[2].form = Form::Of(Protection::Ope);
+                all[2].encoding = StoredEncoding::Of(Protection::Ope);
                 all[2].prefix = Some(4);
             }),
         ];

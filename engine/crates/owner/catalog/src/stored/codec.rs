@@ -7,8 +7,10 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use coffer_custody::{LinkKey, TableKey};
-use coffer_format::{Column, Error as FormatError, Form, RowEncoder, SparkType, StoredColumn, form::FILE_ID};
-use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, FileIds, Place, Protection, Scheme, SchemeKey};
+use coffer_format::{
+    Column, Error as FormatError, RowEncoder, SparkType, StoredColumn, StoredEncoding, stored_column::FILE_ID,
+};
+use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, FileIds, Protection, RowPositions, Scheme, SchemeKey};
 use coffer_sealing::LinkId;
 
 use crate::Error;
@@ -42,7 +44,7 @@ impl Codec {
             let column = columns.iter().find(|column| column.id == stored.column);
             let (scheme, sum) = match column {
                 None => (None, None),
-                Some(column) if stored.form == Form::Of(Protection::Ashe) => {
+                Some(column) if stored.encoding == StoredEncoding::Of(Protection::Ashe) => {
                     let (key, spec) = parts(key, links, column, stored, Protection::Ashe)?;
                     let sum = Arc::new(Ashe::new(&key, &spec).map_err(of_column(column))?);
                     let scheme: Arc<dyn Scheme> = Arc::<Ashe>::clone(&sum);
@@ -99,13 +101,13 @@ impl Codec {
         self.schemes.get(at)?.as_ref()
     }
 
-    /// A stored column's values, opened, in the column's type. `place`: where the rows are, for forms that need it.
-    pub fn open(&self, at: usize, array: &ArrayRef, place: Place<'_>) -> Result<ArrayRef, Error> {
+    /// A stored column's values, opened, in the column's type. `position`: where the rows are, for forms that need it.
+    pub fn open(&self, at: usize, array: &ArrayRef, position: RowPositions<'_>) -> Result<ArrayRef, Error> {
         let (stored, scheme, column) = self.parts(at)?;
         if stored.prefix.is_some() {
             return Err(Error::NotOpenable(column.name.clone()));
         }
-        scheme.decrypt(array, place).map_err(of_column(column))
+        scheme.decrypt(array, position).map_err(of_column(column))
     }
 
     /// As [`Codec::open`], of rows that may come from many files: their `file` and `row` columns say from where.
@@ -117,8 +119,8 @@ impl Codec {
         row: Option<&ArrayRef>,
     ) -> Result<ArrayRef, Error> {
         let (stored, _, column) = self.parts(at)?;
-        if !stored.form.needs_place() {
-            return self.open(at, array, Place::Anywhere);
+        if !stored.encoding.needs_position() {
+            return self.open(at, array, RowPositions::Anywhere);
         }
         let rows = row.and_then(|row| row.as_any().downcast_ref::<Int64Array>());
         let (Some(file), Some(rows)) = (file, rows) else {
@@ -126,13 +128,15 @@ impl Codec {
         };
         let files = FileIds::resolve(file).map_err(of_column(column))?;
         let files = &files;
-        self.open(at, array, Place::Scattered { files, rows })
+        self.open(at, array, RowPositions::Scattered { files, rows })
     }
 
     /// Values of the column as ciphertexts of a stored column that do not depend on where they are.
     pub fn encrypt(&self, at: usize, values: &ArrayRef) -> Result<ArrayRef, Error> {
         let (_, scheme, column) = self.parts(at)?;
-        scheme.encrypt(values, Place::Anywhere).map_err(of_column(column))
+        scheme
+            .encrypt(values, RowPositions::Anywhere)
+            .map_err(of_column(column))
     }
 
     /// Sums over a stored column, opened, in the type that Spark gives to a sum of the column: BIGINT, or a decimal of ten
@@ -184,19 +188,19 @@ impl RowEncoder for Codec {
 
     fn encode(&self, batch: &RecordBatch, file: [u8; FILE_ID], first_row: u64) -> Result<RecordBatch, FormatError> {
         let rows = batch.num_rows();
-        let place = Place::File { file, first_row };
+        let position = RowPositions::File { file, first_row };
         let arrays = (self.stored.iter().zip(self.schemes.iter()))
-            .map(|(stored, scheme)| match (stored.form, scheme) {
-                (Form::File, _) => {
+            .map(|(stored, scheme)| match (stored.encoding, scheme) {
+                (StoredEncoding::File, _) => {
                     let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows)));
                     Ok(ids)
                 }
-                (Form::Row, _) => row_numbers(first_row, rows),
+                (StoredEncoding::Row, _) => row_numbers(first_row, rows),
                 (_, Some(scheme)) => {
                     let (column, array) = (self.columns.iter().zip(batch.columns()))
                         .find(|(column, _)| column.id == stored.column)
                         .ok_or_else(|| FormatError::BatchSchema(stored.name()))?;
-                    scheme.encrypt(array, place).map_err(refused(column))
+                    scheme.encrypt(array, position).map_err(refused(column))
                 }
                 (_, None) => Err(FormatError::BatchSchema(stored.name())),
             })
@@ -237,7 +241,7 @@ pub(super) fn scheme(
     stored: &StoredColumn,
 ) -> Result<Arc<dyn Scheme>, Error> {
     let protection = stored
-        .form
+        .encoding
         .protection()
         .ok_or_else(|| FormatError::NoSuchColumn(stored.name()))?;
     let (key, spec) = parts(key, links, column, stored, protection)?;
@@ -258,7 +262,7 @@ fn parts(
             .ok_or(Error::LinkUnknown(link))?
             .scheme_key(protection)?,
         // Columns of no link: one key for each, but for the forms whose keys are a stored column's own.
-        None if stored.form.is_linked() => key.scheme_key(protection, column.id())?,
+        None if stored.encoding.is_linked() => key.scheme_key(protection, column.id())?,
         None => key.scheme_key(protection, stored.id())?,
     };
     let mut spec = ColumnSpec::new(column.kind.to_arrow()).in_link_group(&stored.group(key.table()));

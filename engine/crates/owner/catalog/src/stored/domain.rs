@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{Date32Type, TimestampMicrosecondType},
 };
 use coffer_custody::Domain;
-use coffer_format::{SparkType, form::DomainPin};
+use coffer_format::{SparkType, stored_column::DomainPin};
 
 use crate::Error;
 

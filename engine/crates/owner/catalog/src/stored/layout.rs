@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use coffer_custody::{ColumnPolicy, LinkKey, Policy, TableKey, TablePolicy, Vault};
-use coffer_format::{Column, Error as FormatError, Form, SparkType, StoredColumn, form::DomainPin};
+use coffer_format::{Column, Error as FormatError, SparkType, StoredColumn, StoredEncoding, stored_column::DomainPin};
 use coffer_schemes::Setting;
 use coffer_sealing::LinkId;
 
@@ -31,7 +31,7 @@ pub(crate) struct Links<'a> {
 
 impl Links<'_> {
     /// The link of this name, for columns of such a shape under one form. All its columns have the same.
-    fn link(&mut self, name: &str, form: Form, shape: &str) -> Result<LinkId, Error> {
+    fn link(&mut self, name: &str, encoding: StoredEncoding, shape: &str) -> Result<LinkId, Error> {
         let rules = self.policy.link(name);
         let fresh = match (self.register.has_link(name)?, rules.id()) {
             (true, _) => None,
@@ -46,7 +46,7 @@ impl Links<'_> {
                 Some((key.link(), self.vault.wrap_link(rules.master(), &key)?))
             }
         };
-        let record = self.register.link(self.vault, (name, form.name(), shape), fresh)?;
+        let record = self.register.link(self.vault, (name, encoding.name(), shape), fresh)?;
         if let Some(want) = rules.id().filter(|want| *want != record.id) {
             return Err(Error::PolicyLink {
                 name: name.to_owned(),
@@ -76,20 +76,23 @@ pub(crate) fn lay_out(
     for column in columns {
         let rules = (rules.column(&column.name), rules);
         for protection in rules.0.protections() {
-            let form = Form::Of(*protection);
-            let id = if form.is_clear() { next()? } else { column.id };
-            stored.push(stored_column(rules, key, column, form, id, links)?);
+            let encoding = StoredEncoding::Of(*protection);
+            let id = if encoding.is_clear() { next()? } else { column.id };
+            stored.push(stored_column(rules, key, column, encoding, id, links)?);
         }
         if !stored.iter().any(|stored| stored.column == column.id && stored.opens()) {
             return Err(Error::NotOpenable(column.name.clone()));
         }
     }
-    if stored.iter().any(|stored| stored.form.needs_place()) {
-        for (form, kind) in [(Form::File, SparkType::Binary), (Form::Row, SparkType::Long)] {
+    if stored.iter().any(|stored| stored.encoding.needs_position()) {
+        for (encoding, kind) in [
+            (StoredEncoding::File, SparkType::Binary),
+            (StoredEncoding::Row, SparkType::Long),
+        ] {
             stored.push(StoredColumn {
                 id: next()?,
                 column: 0,
-                form,
+                encoding,
                 kind,
                 nullable: false,
                 domain: None,
@@ -106,12 +109,12 @@ fn stored_column(
     (column_rules, rules): (&ColumnPolicy, &TablePolicy),
     key: &TableKey,
     column: &Column,
-    form: Form,
+    encoding: StoredEncoding,
     id: u32,
     links: &mut Links<'_>,
 ) -> Result<StoredColumn, Error> {
-    let numbers = form.uses(Setting::Domain);
-    let texts = form.uses(Setting::Prefix) && column.kind.is_bytes();
+    let numbers = encoding.uses(Setting::Domain);
+    let texts = encoding.uses(Setting::Prefix) && column.kind.is_bytes();
     let domain = if numbers && !texts {
         domain_of(column_rules, rules, column)?
     } else {
@@ -124,7 +127,7 @@ fn stored_column(
     let mut stored = StoredColumn {
         id,
         column: column.id,
-        form,
+        encoding,
         kind: column.kind,
         nullable: column.nullable,
         domain,
@@ -132,7 +135,7 @@ fn stored_column(
         prefix,
         rows: None,
     };
-    if form.uses(Setting::Rows) {
+    if encoding.uses(Setting::Rows) {
         stored.rows = sum_rows(column_rules, column, domain)?;
     }
     // Whether the scheme takes such a column, before a link is made for it.
@@ -140,8 +143,8 @@ fn stored_column(
         Error::Format(FormatError::Scheme { column, source }) => Error::Unfit { column, source },
         error => error,
     })?;
-    if let Some(link) = column_rules.link().filter(|_| form.is_linked()) {
-        stored.link = Some(links.link(link, form, &shape(&stored))?);
+    if let Some(link) = column_rules.link().filter(|_| encoding.is_linked()) {
+        stored.link = Some(links.link(link, encoding, &shape(&stored))?);
     }
     stored.kind = match scheme.stored_type() {
         // A file's column has Parquet's types; what is of one length, the scheme knows.

@@ -11,8 +11,8 @@ use std::{
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::{Buf, Bytes};
-use coffer_format::{Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, form::FILE_ID, lengths};
-use coffer_schemes::Place;
+use coffer_format::{Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, lengths, stored_column::FILE_ID};
+use coffer_schemes::RowPositions;
 use parquet::{
     arrow::{
         ProjectionMask,
@@ -104,7 +104,7 @@ impl StoredReader {
 
     /// The table's columns of rows that [`StoredReader::next_stored`] gave.
     pub(crate) fn open(&self, batch: &RecordBatch, first_row: u64) -> Result<RecordBatch, Error> {
-        let place = Place::File {
+        let position = RowPositions::File {
             file: self.file,
             first_row,
         };
@@ -116,7 +116,7 @@ impl StoredReader {
                 let array = place_in_batch.and_then(|at| batch.columns().get(at));
                 let array = array.ok_or_else(|| FormatError::BatchSchema("of the stored columns".into()))?;
                 let of = stored.get(at).map_or(0, |stored| stored.column);
-                Ok((of, self.codec.open(at, array, place)?))
+                Ok((of, self.codec.open(at, array, position)?))
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let columns = self
@@ -144,7 +144,7 @@ impl StoredReader {
                 let column = self.codec.column_of(stored).map(|column| column.name.clone());
                 return Err(Error::Stale {
                     column: column.unwrap_or_else(|| stored.name()),
-                    form: stored.form,
+                    encoding: stored.encoding,
                 });
             }
         }
@@ -159,12 +159,12 @@ impl StoredReader {
         self.next_group = at.saturating_add(1);
         let mut digests = self.digests.get(at).into_iter().flatten();
         let mut clear = Vec::new();
-        for (place, (stored, chunk)) in self.codec.stored().iter().zip(group.columns()).enumerate() {
-            if !stored.form.is_clear() {
+        for (position, (stored, chunk)) in self.codec.stored().iter().zip(group.columns()).enumerate() {
+            if !stored.encoding.is_clear() {
                 continue;
             }
             let digest = digests.next().ok_or(FormatError::ChunkDigest)?;
-            if self.wanted.contains(&place) {
+            if self.wanted.contains(&position) {
                 let (start, length) = chunk.byte_range();
                 let bytes = self.modules.whole(start, length)?;
                 lengths::check_clear_chunk(&bytes, digest)?;
@@ -193,7 +193,12 @@ impl StoredReader {
 
 /// Of each column the stored one that costs least to open, ascending.
 fn cheapest(stored: &[StoredColumn]) -> Vec<usize> {
-    let cost = |stored: &StoredColumn| stored.form.protection().map(|protection| protection.row().cost.open);
+    let cost = |stored: &StoredColumn| {
+        stored
+            .encoding
+            .protection()
+            .map(|protection| protection.row().cost.open)
+    };
     let candidates = || stored.iter().enumerate().filter(|(_, stored)| stored.opens());
     let best = |(at, of): (usize, &StoredColumn)| {
         let others = candidates().filter(|(_, other)| other.column == of.column);

@@ -6,13 +6,13 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::RecordBatch;
 use coffer_catalog::{Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, policy};
-use coffer_custody::{Home, Keyring, Passphrase, Policy, Vault};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Policy, Vault};
 use coffer_format::parse_ddl;
 
 pub struct Owner {
     _folder: tempfile::TempDir,
     pub root: PathBuf,
-    pub home: Home,
+    pub config_dir: ConfigDir,
     pub vault: Vault,
     pub policy: Policy,
 }
@@ -21,14 +21,15 @@ impl Owner {
     pub fn new(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = policy::replace(&home, vault.keyring(), policy).unwrap();
+        let config_dir = ConfigDir::at(root.join("home"));
+        config_dir.create().unwrap();
+        let vault =
+            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let policy = policy::replace(&config_dir, vault.keyring(), policy).unwrap();
         Self {
             _folder: folder,
             root,
-            home,
+            config_dir,
             vault,
             policy,
         }
@@ -36,16 +37,23 @@ impl Owner {
 
     /// The policy of this text.
     pub fn policy_of(&self, text: &str) -> Policy {
-        policy::replace(&self.home, self.vault.keyring(), text).unwrap()
+        policy::replace(&self.config_dir, self.vault.keyring(), text).unwrap()
     }
 
     pub fn create(&self, name: &str, ddl: &str, partitioned_by: &[&str]) -> Result<TableWrite, Error> {
         let new = columns(ddl, partitioned_by);
-        TableWrite::create(&self.home, &self.vault, &self.policy, name, &self.root.join(name), new)
+        TableWrite::create(
+            &self.config_dir,
+            &self.vault,
+            &self.policy,
+            name,
+            &self.root.join(name),
+            new,
+        )
     }
 
     pub fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.home, &self.vault, &self.policy, &Target::Name(name.into()))
+        open_table(&self.config_dir, &self.vault, &self.policy, &Target::Name(name.into()))
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use checks::{ALL, Check, Severity};
-use coffer_custody::{Draft, Home, policy::signed::looks_signed};
+use coffer_custody::{ConfigDir, Draft, policy::signed::looks_signed};
 use posture::Posture;
 use serde_json::json;
 
@@ -145,11 +145,11 @@ fn defaults() -> Option<PathBuf> {
 
 /// The owner's policy, where this application would find it; none is no error, since keys need not be on this machine.
 fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
-    let home = match (site.named_home(), posture.get("spark.coffer.home")) {
-        (None, Some(named)) => Home::at(named),
-        (named, _) => Home::locate(named)?,
+    let config_dir = match (site.named_config_dir(), posture.get("spark.coffer.home")) {
+        (None, Some(named)) => ConfigDir::at(named),
+        (named, _) => ConfigDir::locate(named)?,
     };
-    let path = home.policy();
+    let path = config_dir.policy();
     if !path.exists() {
         eprintln!(
             "note: there is no policy at {}; what it allows was not looked at",
@@ -157,7 +157,7 @@ fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
         );
         return Ok(None);
     }
-    if !looks_signed(&home) {
+    if !looks_signed(&config_dir) {
         eprintln!("note: this policy is not signed, and nothing uses it before it is: coffer policy sign");
     }
     Ok(Some(Draft::load(&path)?))

@@ -19,10 +19,10 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
         return Err(Failure::usage("--data re-encrypts one table at a time"));
     };
     let started = Instant::now();
-    let (policy, vault) = site.open_home()?;
-    let home = site.home()?;
-    let table = open_table(&home, &vault, &policy, &Target::Name(name.clone()))?;
-    let register = Register::of(&home, vault.keyring());
+    let (policy, vault) = site.open_config_dir()?;
+    let config_dir = site.config_dir()?;
+    let table = open_table(&config_dir, &vault, &policy, &Target::Name(name.clone()))?;
+    let register = Register::of(&config_dir, vault.keyring());
     if let (Some(to), Some(record)) = (&args.to, register.by_name(name)?) {
         check_zones(&policy, &[held(record)], to)?;
     }
@@ -31,7 +31,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let mut used = audit::used(&table, &[]);
     used.write = true;
     audit::note(site, vault.keyring(), event.table(used))?;
-    let work = Reencryption::begin(&home, &vault, &policy, &table, &master)?;
+    let work = Reencryption::begin(&config_dir, &vault, &policy, &table, &master)?;
     let threads = pieces::threads(args.threads);
     let bar = output::progress(table.manifest().bytes(), "re-encrypting", true);
     let options = WriteOptions {
@@ -55,7 +55,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let sealed = work.publish(&vault, written)?;
     if args.to.is_some() {
         let entry = [(name.clone(), sealed.manifest().table)];
-        coffer_catalog::policy::change_masters(&home, vault.keyring(), &entry, &[], &master)?;
+        coffer_catalog::policy::change_masters(&config_dir, vault.keyring(), &entry, &[], &master)?;
     }
     let linked = linked(&sealed);
     let manifest = sealed.manifest();

@@ -127,8 +127,8 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
         None => site::prompt("Passphrase of the export: ")?,
     };
     let exported = ExportedKeys::open(&args.file, &passphrase)?;
-    let home = site.home()?;
-    if !home.keyring().exists() {
+    let config_dir = site.config_dir()?;
+    if !config_dir.keyring().exists() {
         if args.rename.is_some() {
             return Err(Failure::usage("--as is for a master, and a whole keyring is made here"));
         }
@@ -168,7 +168,7 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
 }
 
 pub(super) fn recover(site: &Site, files: &[LocalPath]) -> Result<(), Failure> {
-    let path = site.home()?.keyring();
+    let path = site.config_dir()?.keyring();
     if path.exists() {
         return Err(KeyringError::Exists(path).into());
     }
@@ -182,38 +182,38 @@ pub(super) fn recover(site: &Site, files: &[LocalPath]) -> Result<(), Failure> {
 /// A new keyring, of an export or shares, under the home's passphrase. The audit log is told where its register is here: one that is begun
 /// without it would not fit the backup of the register that is to come.
 fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Result<(), Failure> {
-    let home = site.home()?;
-    home.create()?;
+    let config_dir = site.config_dir()?;
+    config_dir.create()?;
     let passphrase = match site.given_passphrase()? {
         Some(passphrase) => passphrase,
         None => site::prompt_new()?,
     };
-    let keyring = exported.create_keyring(&home.keyring(), &passphrase)?;
-    if home.register().exists()
+    let keyring = exported.create_keyring(&config_dir.keyring(), &passphrase)?;
+    if config_dir.register().exists()
         && let Err(failure) = audit::note(
             site,
             &keyring,
             Event::granted(action).detail("what", "the whole keyring"),
         )
     {
-        fs::remove_file(home.keyring()).map_err(|error| Failure::io("remove", &home.keyring(), error))?;
+        fs::remove_file(config_dir.keyring()).map_err(|error| Failure::io("remove", &config_dir.keyring(), error))?;
         return Err(failure);
     }
-    let registered = home.register().exists();
-    if !policy::create(&home, &keyring)? && policy::open(&home, &keyring).is_err() {
+    let registered = config_dir.register().exists();
+    if !policy::create(&config_dir, &keyring)? && policy::open(&config_dir, &keyring).is_err() {
         eprintln!("Nothing uses the policy that lies there before you have looked at it: coffer policy sign");
     }
     let masters = keyring.masters()?;
     if as_json {
         output::json(&json!({ "masters": masters.iter().map(master_json).collect::<Vec<_>>() }));
     } else {
-        println!("keyring: {}", home.keyring().display());
+        println!("keyring: {}", config_dir.keyring().display());
         print!("{}", output::table(&master_rows(&masters)));
     }
     if !registered {
         eprintln!(
             "There was no register at {}: put its backup there, or no table is known.",
-            home.register().display()
+            config_dir.register().display()
         );
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(super) fn create(site: &Site, args: &Named) -> Result<(), Failure> {
-    let (_, vault) = site.open_home()?;
+    let (_, vault) = site.open_config_dir()?;
     note(site, &vault, "keys create", args)?;
     let state = vault.master(&args.name).create()?;
     report(&vault, args, &state);
@@ -26,7 +26,7 @@ pub(super) fn create(site: &Site, args: &Named) -> Result<(), Failure> {
 }
 
 pub(super) fn rotate(site: &Site, args: &Named) -> Result<(), Failure> {
-    let (_, vault) = site.open_home()?;
+    let (_, vault) = site.open_config_dir()?;
     note(site, &vault, "keys rotate", args)?;
     let state = vault.master(&args.name).rotate()?;
     report(&vault, args, &state);
@@ -61,7 +61,7 @@ fn report(vault: &Vault, args: &Named, state: &MasterState) {
 }
 
 pub(super) fn set_enabled(site: &Site, args: &Named, enabled: bool) -> Result<(), Failure> {
-    let (_, vault) = site.open_home()?;
+    let (_, vault) = site.open_config_dir()?;
     in_keyring(&vault, &args.name, if enabled { "enabled" } else { "disabled" })?;
     note(site, &vault, if enabled { "keys enable" } else { "keys disable" }, args)?;
     let info = vault.keyring().set_enabled(&args.name, enabled)?;
@@ -76,7 +76,7 @@ pub(super) fn set_enabled(site: &Site, args: &Named, enabled: bool) -> Result<()
 }
 
 pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
-    let (_, vault) = site.open_home()?;
+    let (_, vault) = site.open_config_dir()?;
     in_keyring(&vault, &args.name, "destroyed")?;
     // Say what is wrong with the name before asking for anything.
     vault.keyring().master_info(&args.name)?;
@@ -101,7 +101,7 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
         }
     };
     audit::note(site, vault.keyring(), event(Event::granted("keys destroy")))?;
-    let register = Register::of(&site.home()?, vault.keyring());
+    let register = Register::of(&site.config_dir()?, vault.keyring());
     let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
     let destroyed = match destroyed {
         Err(error @ coffer_catalog::Error::MasterNeeded { .. }) => {

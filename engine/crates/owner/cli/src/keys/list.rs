@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use crate::{failure::Failure, output, site::Site};
 
 pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
-    let (_, vault) = site.open_home()?;
+    let (_, vault) = site.open_config_dir()?;
     let masters = vault.keyring().masters()?;
-    let register = Register::of(&site.home()?, vault.keyring());
+    let register = Register::of(&site.config_dir()?, vault.keyring());
     let (tables, links) = (register.tables()?, register.links()?);
     if as_json {
         output::json(&json!({

@@ -121,7 +121,7 @@ fn passwd(site: &Site, file: Option<&Path>) -> Result<(), Failure> {
 
 fn forget(site: &Site, name: &str, yes: bool) -> Result<(), Failure> {
     let keyring = site.keyring()?;
-    let register = Register::of(&site.home()?, &keyring);
+    let register = Register::of(&site.config_dir()?, &keyring);
     let record = register
         .by_name(name)?
         .ok_or_else(|| coffer_catalog::Error::UnknownTable(name.to_owned()))?;

@@ -23,9 +23,9 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     if args.data {
         return data::run(site, args);
     }
-    let (policy, vault) = site.open_home()?;
-    let home = site.home()?;
-    let register = Register::of(&home, vault.keyring());
+    let (policy, vault) = site.open_config_dir()?;
+    let config_dir = site.config_dir()?;
+    let register = Register::of(&config_dir, vault.keyring());
     let keys = chosen(&register, args)?;
     if let Some(to) = &args.to {
         check_zones(&policy, &keys, to)?;
@@ -47,8 +47,8 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     bar.finish_and_clear();
     // What was moved before a failure is moved: the policy must say so.
     if let Some(to) = &args.to {
-        let told = coffer_catalog::policy::change_masters(&home, vault.keyring(), &done.tables, &done.links, to);
-        told.map_err(|error| {
+        let known = coffer_catalog::policy::change_masters(&config_dir, vault.keyring(), &done.tables, &done.links, to);
+        known.map_err(|error| {
             eprintln!("warning: the keys were moved, but the policy could not be told; put master = \"{to}\" there");
             Failure::from(error)
         })?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use coffer_catalog::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling};
-use coffer_custody::{Home, KeyContext, Policy, Vault};
+use coffer_custody::{ConfigDir, KeyContext, Policy, Vault};
 use serde_json::{Value, json};
 
 use super::args::VerifyKeys;
@@ -21,9 +21,9 @@ use crate::{
 const DEPTH: usize = 32;
 
 pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
-    let (policy, vault) = site.open_home()?;
-    let home = site.home()?;
-    let register = Register::of(&home, vault.keyring());
+    let (policy, vault) = site.open_config_dir()?;
+    let config_dir = site.config_dir()?;
+    let register = Register::of(&config_dir, vault.keyring());
     let mut tables = register.tables()?;
     let mut strangers = Vec::new();
     if let Some(path) = &args.path {
@@ -42,7 +42,7 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
         strangers.retain(|folder| !known.contains(folder));
     }
     let looks = pieces::each(tables.len(), usize::from(args.threads), |at, _| {
-        Ok(tables.get(at).map(|table| look(&home, &vault, &policy, table)))
+        Ok(tables.get(at).map(|table| look(&config_dir, &vault, &policy, table)))
     })?;
     let bad = looks.iter().filter(|look| look.error.is_some()).count();
     if args.json {
@@ -110,14 +110,14 @@ impl Look<'_> {
 }
 
 /// Unwraps the table's key, compares key checks, opens the manifest, and derives what its columns need.
-fn look<'a>(home: &Home, vault: &Vault, policy: &Policy, table: &'a TableRecord) -> Look<'a> {
-    let found = open_table(home, vault, policy, &Target::Name(table.name.clone())).and_then(|opened| {
+fn look<'a>(config_dir: &ConfigDir, vault: &Vault, policy: &Policy, table: &'a TableRecord) -> Look<'a> {
+    let found = open_table(config_dir, vault, policy, &Target::Name(table.name.clone())).and_then(|opened| {
         let keks = opened.all_keks()?.len();
         let schemes = opened
             .manifest()
             .stored
             .iter()
-            .filter(|stored| stored.form.is_clear())
+            .filter(|stored| stored.encoding.is_clear())
             .count();
         // Derives the keys of schemes, those of links too.
         opened.codec()?;

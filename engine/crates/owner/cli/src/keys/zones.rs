@@ -9,8 +9,8 @@ use crate::{failure::Failure, output, site::Site};
 pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failure> {
     let (policy, tables) = match unlock || site.given_passphrase()?.is_some() {
         true => {
-            let (policy, vault) = site.open_home()?;
-            let tables = Register::of(&site.home()?, vault.keyring()).tables()?;
+            let (policy, vault) = site.open_config_dir()?;
+            let tables = Register::of(&site.config_dir()?, vault.keyring()).tables()?;
             (Draft::clone(&policy), tables)
         }
         // Nothing is decided by it here.

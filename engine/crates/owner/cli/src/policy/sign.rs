@@ -12,7 +12,7 @@ use coffer_custody::Review;
 use crate::{args::PolicySign, audit, failure::Failure, site::Site};
 
 pub(super) fn run(site: &Site, args: &PolicySign) -> Result<(), Failure> {
-    let home = site.home()?;
+    let config_dir = site.config_dir()?;
     let from = match &args.from {
         Some(file) => Some(fs::read_to_string(file).map_err(|error| Failure::io("read", file, error))?),
         None => {
@@ -23,11 +23,11 @@ pub(super) fn run(site: &Site, args: &PolicySign) -> Result<(), Failure> {
     };
     let keyring = site.keyring()?;
     let review = match &from {
-        Some(text) => policy::review_text(&home, &keyring, text)?,
-        None => policy::review(&home, &keyring)?,
+        Some(text) => policy::review_text(&config_dir, &keyring, text)?,
+        None => policy::review(&config_dir, &keyring)?,
     };
     if review.is_signed {
-        println!("{} is signed as it is", home.policy().display());
+        println!("{} is signed as it is", config_dir.policy().display());
         return Ok(());
     }
     show_review(&review);
@@ -40,12 +40,12 @@ pub(super) fn run(site: &Site, args: &PolicySign) -> Result<(), Failure> {
         Event::granted("policy sign").detail("policy", review.digest().to_string()),
     )?;
     let signed = match &from {
-        Some(text) => policy::replace(&home, &keyring, text)?,
-        None => policy::sign(&home, &keyring, &review)?,
+        Some(text) => policy::replace(&config_dir, &keyring, text)?,
+        None => policy::sign(&config_dir, &keyring, &review)?,
     };
     println!(
         "{}: version {}, {}",
-        home.policy().display(),
+        config_dir.policy().display(),
         signed.head().version,
         signed.digest()
     );
@@ -77,7 +77,7 @@ fn agreed() -> Result<bool, Failure> {
 }
 
 pub(super) fn show(site: &Site) -> Result<(), Failure> {
-    let (policy, _) = site.open_home()?;
+    let (policy, _) = site.open_config_dir()?;
     print!("{}", policy.text());
     Ok(())
 }

@@ -64,7 +64,7 @@ pub(super) fn json() -> Value {
             "numbers": treatment(row.numbers),
             "texts": row.texts.map(treatment),
             "settings": row.settings.iter().map(|setting| setting.name()).collect::<Vec<_>>(),
-            "placed": row.needs_place,
+            "placed": row.needs_position,
             "cost": {
                 "encrypt": row.cost.encrypt,
                 "open": row.cost.open,

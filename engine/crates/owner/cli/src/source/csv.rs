@@ -102,12 +102,12 @@ impl CsvSource {
             let columns = batch.columns().iter().zip(&self.columns).zip(schema.fields()).map(
                 |((column, (name, kind, _)), field)| {
                     let texts = column.as_string::<i32>();
-                    let place = csv_values::Place {
+                    let index = csv_values::CsvPosition {
                         file: &unit.file,
                         column: name,
                         first_record: record,
                     };
-                    csv_values::parse(texts, *kind, &self.dialect.null, field.is_nullable(), &place)
+                    csv_values::parse(texts, *kind, &self.dialect.null, field.is_nullable(), &index)
                 },
             );
             let columns = columns.collect::<Result<Vec<_>, Failure>>()?;

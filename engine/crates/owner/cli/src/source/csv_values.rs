@@ -11,7 +11,7 @@ use coffer_format::SparkType;
 use crate::failure::{Exit, Failure};
 
 /// Where a batch of one column stands.
-pub(crate) struct Place<'a> {
+pub(crate) struct CsvPosition<'a> {
     pub(crate) file: &'a Path,
     pub(crate) column: &'a str,
     pub(crate) first_record: u64,
@@ -24,7 +24,7 @@ pub(crate) fn parse(
     kind: SparkType,
     null: &str,
     nullable: bool,
-    place: &Place<'_>,
+    position: &CsvPosition<'_>,
 ) -> Result<ArrayRef, Failure> {
     let emptied;
     let texts = if kind.is_text() || null.is_empty() {
@@ -34,9 +34,13 @@ pub(crate) fn parse(
         &emptied
     };
     let fault = |row: usize, what: &str| {
-        let record = place.first_record.saturating_add(u64::try_from(row).unwrap_or(0));
-        let place = format!("{}, record {record}, column `{}`", place.file.display(), place.column);
-        Failure::new(Exit::Check, format!("{place}: {what} {kind}"))
+        let record = position.first_record.saturating_add(u64::try_from(row).unwrap_or(0));
+        let position = format!(
+            "{}, record {record}, column `{}`",
+            position.file.display(),
+            position.column
+        );
+        Failure::new(Exit::Check, format!("{position}: {what} {kind}"))
     };
     if !nullable && let Some(row) = (0..texts.len()).find(|row| texts.is_null(*row)) {
         return Err(fault(row, "NULL in a column that is NOT NULL:"));

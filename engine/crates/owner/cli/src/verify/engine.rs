@@ -43,7 +43,7 @@ struct Seen {
 }
 
 pub(super) fn run(site: &Site, address: &str, args: &Verify) -> Result<(), Failure> {
-    let (policy, vault) = site.open_home()?;
+    let (policy, vault) = site.open_config_dir()?;
     let owner = vault.keyring().owner_public();
     let challenge = Challenges::new().draw().map_err(|error| refused(&error))?;
     let evidence = ask(address, &owner, &challenge)?;

@@ -67,12 +67,12 @@ impl Owner {
     }
 
     /// `coffer`, for the home of this name.
-    pub(crate) fn command(&self, home: &str) -> Command {
+    pub(crate) fn command(&self, config_dir: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
         command
             .current_dir(self.folder.path())
             .env_clear()
-            .env("COFFER_HOME", self.path(home))
+            .env("COFFER_HOME", self.path(config_dir))
             .env("COFFER_PASSPHRASE", "correct horse")
             .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
             .stdin(Stdio::null())
@@ -204,8 +204,8 @@ pub(crate) fn done(output: Output, arguments: &[&str]) -> String {
 
 /// stderr of a command that must have failed so.
 pub(crate) fn failed(output: Output, code: i32, arguments: &[&str]) -> String {
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {words}");
-    assert!(words.contains("error: "), "{words}");
-    words
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    assert!(message.contains("error: "), "{message}");
+    message
 }

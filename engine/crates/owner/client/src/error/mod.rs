@@ -16,7 +16,7 @@ macro_rules! by_check {
             coffer_sealing::RefusedBy::Length => concat!($code, "_length"),
             coffer_sealing::RefusedBy::Order => concat!($code, "_order"),
             coffer_sealing::RefusedBy::Format => concat!($code, "_format"),
-            coffer_sealing::RefusedBy::Place => concat!($code, "_place"),
+            coffer_sealing::RefusedBy::Identity => concat!($code, "_place"),
             coffer_sealing::RefusedBy::Nothing => "sealing",
         }
     };
@@ -65,7 +65,7 @@ pub enum ClientError {
     Unlisted(std::path::PathBuf),
     /// A scan of unverified inputs in a part of a plan that runs here.
     #[error("unverified inputs are read by engines, not by the client engine")]
-    PlainAtHome,
+    PlainAtClient,
     /// Something plain at a URL of which nobody here knows whether a local folder is behind it.
     #[error("whether `{0}` leads into a zone of the policy is not known, so nothing plain is made there")]
     PlainElsewhere(String),
@@ -193,7 +193,7 @@ pub enum ClientError {
     },
     /// A commit record is of another task, or does not fit the stage.
     #[error("stage {stage}, partition {partition}: the commit record is not this task's")]
-    CommitPlace {
+    CommitIdentity {
         /// The stage.
         stage: u32,
         /// The partition.
@@ -272,7 +272,7 @@ pub enum ClientError {
     KeptUnknown(u32),
     /// More would come home than the query allows.
     #[error("more than {0} bytes would come home for the part of the query that only this site may do")]
-    TooMuchHome(u64),
+    TooMuchAtClient(u64),
     /// A table that is read here would give more than the query allows.
     #[error("reading `{columns}` of table `{table}` here takes more than {most} stored bytes")]
     TooMuchRead {
@@ -287,10 +287,10 @@ pub enum ClientError {
     #[error(
         "the part of the query that only this site may do takes more than {0} bytes of memory, twice spark.coffer.client.maxBytes"
     )]
-    HomeMemory(u64),
+    ClientMemory(u64),
     /// A scan that runs here names a column that the table's files do not have.
     #[error("column `{0}` is not of the table, or has another type there")]
-    HomeColumn(String),
+    ClientColumn(String),
     /// A sealed error or metrics blob does not open.
     #[error("what the engine sealed does not open: {0}")]
     Opening(coffer_sealing::Error),
@@ -398,7 +398,7 @@ impl ClientError {
             | Self::PolicyOfOwner(_)
             | Self::UnknownAccount(_)
             | Self::Unlisted(_)
-            | Self::PlainAtHome
+            | Self::PlainAtClient
             | Self::PlainElsewhere(_)
             | Self::ForHosts(_)
             | Self::HostReadable(_)

@@ -25,7 +25,7 @@ coffer_sealing::error_table! {
     Self::Location(error) => error.code(), error.hint();
     Self::Unlisted(_) => "unverified_input",
         "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt";
-    Self::PlainAtHome => "unverified_input", RELEASES;
+    Self::PlainAtClient => "unverified_input", RELEASES;
     Self::PlainElsewhere(_) => "plain_elsewhere",
         "name the folder itself, or its URL at a remote storage; docs/guides/keys.md has the schemes that are known";
     Self::Revoked(crate::Revoked::Age) => "session_revoked",
@@ -58,7 +58,7 @@ coffer_sealing::error_table! {
     Self::ObjectTaken(_) => "object_taken";
     Self::CommitCount { .. } => "commit_count";
     Self::CommitOpening { source, .. } => by_check!("commit_opening", source), ALTERED;
-    Self::CommitPlace { .. } => "commit_place", ALTERED;
+    Self::CommitIdentity { .. } => "commit_place", ALTERED;
     Self::CommitRepeated { .. } => "commit_repeated", ALTERED;
     Self::Mixed { .. } => "mixed",
         "executors or shuffle files were lost, and with them rows that come out otherwise each time they are made (a limit over rows in no order, first, last); run the query again";
@@ -71,13 +71,13 @@ coffer_sealing::error_table! {
     Self::ForHosts(_) => "for_hosts",
         "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on";
     Self::KeptUnknown(_) => "kept_unknown";
-    Self::TooMuchHome(_) => "too_much_home",
+    Self::TooMuchAtClient(_) => "too_much_home",
         "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes";
     Self::TooMuchRead { .. } => "too_much_home",
         "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes";
-    Self::HomeMemory(_) => "too_much_home",
+    Self::ClientMemory(_) => "too_much_home",
         "joins are done at home where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes";
-    Self::HomeColumn(_) => "column";
+    Self::ClientColumn(_) => "column";
     Self::Opening(error) => by_check!("opening", error), ALTERED;
     Self::Sealing(_) => "sealing";
     Self::WriteUnknown(_) => "write_unknown", "run the command again";

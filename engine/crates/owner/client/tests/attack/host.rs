@@ -49,7 +49,7 @@ const OUT_OF_TURN: &str = "COFFER_ENGINE_PROTOCOL";
 pub(crate) type Ended<T> = Result<T, String>;
 
 /// Where a host works: its trusted site, and a name of its own.
-pub(crate) struct Place<'a> {
+pub(crate) struct Slot<'a> {
     pub(crate) site: &'a Site,
     pub(crate) runtime: &'a tokio::runtime::Runtime,
     pub(crate) number: usize,
@@ -74,14 +74,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn open(place: &Place<'_>, number: usize) -> Self {
-        let coffer_process::address::Address::Unix(client) = place.site.address.clone() else {
+    pub(crate) fn open(slot: &Slot<'_>, number: usize) -> Self {
+        let coffer_process::address::Address::Unix(client) = slot.site.address.clone() else {
             unreachable!()
         };
         let client = UnixStream::connect(client).unwrap();
         client.set_read_timeout(Some(HANGS)).unwrap();
         let hands = Hands::new();
-        let (front, behind) = behind_saboteur(place, number, &hands);
+        let (front, behind) = behind_saboteur(slot, number, &hands);
         let mut host = Self {
             client,
             engine: None,
@@ -97,8 +97,8 @@ impl Host {
     }
 
     /// Another engine, not admitted yet; what crossed before is not forgotten.
-    pub(crate) fn renew(&mut self, place: &Place<'_>, number: usize) {
-        let (front, behind) = behind_saboteur(place, number, &self.hands);
+    pub(crate) fn renew(&mut self, slot: &Slot<'_>, number: usize) {
+        let (front, behind) = behind_saboteur(slot, number, &self.hands);
         self.engine = None;
         self.id.clear();
         (self.front, self.behind) = (front, behind);
@@ -427,22 +427,16 @@ fn silence_is_no_refusal() {
 }
 
 /// An engine in this process, and a saboteur before it: where it listens, and its relay.
-fn behind_saboteur(place: &Place<'_>, number: usize, hands: &Arc<Hands>) -> (PathBuf, Relay) {
-    let name = |what: &str| {
-        place
-            .site
-            .folder
-            .path()
-            .join(format!("{}-{number}-{what}", place.number))
-    };
+fn behind_saboteur(slot: &Slot<'_>, number: usize, hands: &Arc<Hands>) -> (PathBuf, Relay) {
+    let name = |what: &str| slot.site.folder.path().join(format!("{}-{number}-{what}", slot.number));
     let enclave = Enclave::start(&Settings {
         memory: 256 << 20,
         spill_folder: name("spill"),
     })
     .unwrap();
-    let _entered = place.runtime.enter();
+    let _entered = slot.runtime.enter();
     let listener = Listener::bind(&coffer_process::address::Address::Unix(name("engine"))).unwrap();
-    place.runtime.spawn(connection::accept(enclave, listener));
+    slot.runtime.spawn(connection::accept(enclave, listener));
     let relay = Relay {
         engine: name("engine"),
         hands: Arc::clone(hands),

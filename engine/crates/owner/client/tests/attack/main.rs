@@ -29,7 +29,7 @@ use coffer_proxy::{
     rng::Rng,
 };
 use harness::Site;
-use host::{Host, Place};
+use host::{Host, Slot};
 use scenarios::End;
 use shape::Shape;
 
@@ -101,7 +101,7 @@ fn in_messages(
 ) -> BTreeMap<&'static str, Count> {
     thread::scope(|scope| {
         let hosts: Vec<_> = (0..HOSTS)
-            .map(|number| scope.spawn(move || campaign(&Place { site, runtime, number }, runs, seed, applied)))
+            .map(|number| scope.spawn(move || campaign(&Slot { site, runtime, number }, runs, seed, applied)))
             .collect();
         let mut all: BTreeMap<&'static str, Count> = BTreeMap::new();
         for host in hosts {
@@ -188,21 +188,21 @@ impl Count {
 }
 
 /// Lie after lie until enough were told, all hosts together.
-fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
+fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
     let lies: Vec<(&'static str, Lie)> = lies::all()
         .into_iter()
         .filter(|(_, lie)| !matches!(lie, Lie::Exchange))
         .collect();
-    let mut rng = Rng::new(seed ^ place.number as u64);
+    let mut rng = Rng::new(seed ^ slot.number as u64);
     let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
     let mut seen: HashMap<(&'static str, bool), u64> = HashMap::new();
-    let mut host = Host::open(place, 0);
+    let mut host = Host::open(slot, 0);
     let mut engines = 1;
     for shape in [Shape::Sums, Shape::Joined] {
         host.ask(shape).unwrap();
     }
     for turn in 0.. {
-        let (name, lie) = lies[(turn + place.number * lies.len() / HOSTS) % lies.len()];
+        let (name, lie) = lies[(turn + slot.number * lies.len() / HOSTS) % lies.len()];
         let settled = |count: &Count| count.applied > 0 || count.tried >= TRIES;
         let all_settled = || counts.len() == lies.len() && counts.values().all(settled);
         if applied.load(Ordering::Relaxed) >= runs && all_settled() {
@@ -213,16 +213,16 @@ fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) ->
             continue;
         }
         let shape = if rng.coin() { Shape::Sums } else { Shape::Joined };
-        let places = seen.entry((name, shape == Shape::Sums)).or_insert(1);
-        let (lie_seed, skip) = (rng.bits(), rng.below(usize::try_from(*places).unwrap()) as u64);
+        let positions = seen.entry((name, shape == Shape::Sums)).or_insert(1);
+        let (lie_seed, skip) = (rng.bits(), rng.below(usize::try_from(*positions).unwrap()) as u64);
         let began = Instant::now();
         if matches!(lie, Lie::Attest(_) | Lie::Evidence(_)) {
             engines += 1;
-            host.renew(place, engines);
+            host.renew(slot, engines);
         }
         host.hands.arm(name, lie_seed, skip);
         let (told, ended) = host.attacked(lie, shape, lie_seed);
-        *places = told.seen.max(*places);
+        *positions = told.seen.max(*positions);
         count.tried += 1;
         count.seconds += began.elapsed().as_secs_f64();
         let what = format!(
@@ -235,7 +235,7 @@ fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) ->
         defects.extend(judge::beside(name, told.beside.as_deref()));
         let verdict = match &ended {
             Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
-            Ok(_) if told.what.is_some() && lie.place() == "boot" => Err("accepted".to_owned()),
+            Ok(_) if told.what.is_some() && lie.slot() == "boot" => Err("accepted".to_owned()),
             Ok(_) if told.what.is_some() && !judge::may_be_right(name) => Err("undetected".to_owned()),
             Ok(_) => Ok(None),
             Err(code) if told.what.is_some() => judge::check(name, code).map(Some),
@@ -260,7 +260,7 @@ fn campaign(place: &Place<'_>, runs: usize, seed: u64, applied: &AtomicUsize) ->
         }
         if host.id.is_empty() {
             engines += 1;
-            host.renew(place, engines);
+            host.renew(slot, engines);
         }
     }
     counts

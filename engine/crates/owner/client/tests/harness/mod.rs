@@ -19,7 +19,7 @@ use arrow::{
 use bytes::Bytes;
 use coffer_catalog::{NewColumns, TableWrite};
 use coffer_client::Service;
-use coffer_custody::{Home, Keyring, Passphrase, Vault};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault};
 use coffer_engine::{
     connection,
     enclave::{Enclave, Settings},
@@ -47,7 +47,7 @@ pub const POLICY: &str = "[attestation]\naccept = [\"simulated\"]\n";
 /// A trusted site, in a folder that goes with it.
 pub struct Site {
     pub folder: TempDir,
-    pub home: Home,
+    pub config_dir: ConfigDir,
     pub address: Address,
 }
 
@@ -76,15 +76,19 @@ impl Site {
 
     async fn serving(policy: &str, set_up: impl FnOnce(Service) -> Service) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("home"));
-        home.create().unwrap();
-        let keyring = Keyring::create(&home.keyring(), &passphrase()).unwrap();
-        coffer_catalog::policy::replace(&home, &keyring, policy).unwrap();
-        let service = Arc::new(set_up(Service::open(home.clone(), &passphrase()).unwrap()));
+        let config_dir = ConfigDir::at(folder.path().join("home"));
+        config_dir.create().unwrap();
+        let keyring = Keyring::create(&config_dir.keyring(), &passphrase()).unwrap();
+        coffer_catalog::policy::replace(&config_dir, &keyring, policy).unwrap();
+        let service = Arc::new(set_up(Service::open(config_dir.clone(), &passphrase()).unwrap()));
         let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
-        Self { folder, home, address }
+        Self {
+            folder,
+            config_dir,
+            address,
+        }
     }
 
     /// An engine of this site's folder, and a connection to it.
@@ -109,13 +113,13 @@ impl Site {
 
     /// Makes this the policy, as its owner does.
     pub fn sign(&self, policy: &str) {
-        let keyring = Keyring::open(&self.home.keyring(), &passphrase()).unwrap();
-        coffer_catalog::policy::replace(&self.home, &keyring, policy).unwrap();
+        let keyring = Keyring::open(&self.config_dir.keyring(), &passphrase()).unwrap();
+        coffer_catalog::policy::replace(&self.config_dir, &keyring, policy).unwrap();
     }
 
     /// The same home under another client engine: a driver that was started again.
     pub async fn restarted(self) -> Self {
-        let service = Arc::new(Service::open(self.home.clone(), &passphrase()).unwrap());
+        let service = Arc::new(Service::open(self.config_dir.clone(), &passphrase()).unwrap());
         let listener = Listener::bind(&Address::Unix(self.folder.path().join("client-again"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
@@ -124,14 +128,14 @@ impl Site {
 
     /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups of 50 rows.
     pub fn table(&self, name: &str, ddl: &str, files: Vec<Vec<ArrayRef>>) -> PathBuf {
-        let vault = Vault::from(Keyring::open(&self.home.keyring(), &passphrase()).unwrap());
-        let policy = coffer_catalog::policy::open(&self.home, vault.keyring()).unwrap();
+        let vault = Vault::from(Keyring::open(&self.config_dir.keyring(), &passphrase()).unwrap());
+        let policy = coffer_catalog::policy::open(&self.config_dir, vault.keyring()).unwrap();
         let folder = self.folder.path().join(name);
         let new = NewColumns {
             columns: parse_ddl(ddl).unwrap(),
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&self.home, &vault, &policy, name, &folder, new).unwrap();
+        let write = TableWrite::create(&self.config_dir, &vault, &policy, name, &folder, new).unwrap();
         let options = WriteOptions {
             row_group_rows: 50,
             ..WriteOptions::default()

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use coffer_protocol::{
-    plan::{Fragment, Node, Reveal, node::Op, reveal},
+    plan::{Decrypt, Fragment, Node, decrypt, node::Op},
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,
-        OpenResult, Problem, RunAtHome, SealStage, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
+        OpenResult, Problem, RunAtClient, SealStage, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
         TaskResult, TaskSpec,
-        run_at_home::HomeInput,
+        run_at_client::ClientInput,
         task_spec::{Rectangle, Slice},
     },
 };
@@ -183,29 +183,29 @@ pub fn leaf_stage(stage: u32, fragment: &Fragment, tasks: usize) -> SealStage {
 }
 
 /// The opening of a stored column, over no rows.
-pub fn opening(session: &Bytes, handle: u32, stored: &StoredColumn) -> RunAtHome {
+pub fn opening(session: &Bytes, handle: u32, stored: &StoredColumn) -> RunAtClient {
     let output = ir::schema(&[("v", ir::long())]);
-    let opened = reveal::Opened {
+    let opened = decrypt::Opened {
         name: "v".to_owned(),
         r#type: Some(ir::long()),
         nullable: true,
-        kind: reveal::Kind::Value.into(),
+        kind: decrypt::Kind::Value.into(),
         handle,
         stored: stored.name.clone(),
-        ..reveal::Opened::default()
+        ..decrypt::Opened::default()
     };
     let node = Node {
         id: 1,
-        op: Some(Op::Reveal(Box::new(Reveal {
+        op: Some(Op::Decrypt(Box::new(Decrypt {
             child: Some(Box::new(ir::input(ir::schema(&[("c", stored.r#type.unwrap())])))),
             columns: vec![opened],
         }))),
     };
-    RunAtHome {
+    RunAtClient {
         session: session.clone(),
         fragment: ir::to_result(node, output).encode_to_vec().into(),
-        inputs: vec![HomeInput { input_id: 0, kept: 0 }],
-        ..RunAtHome::default()
+        inputs: vec![ClientInput { input_id: 0, kept: 0 }],
+        ..RunAtClient::default()
     }
 }
 

@@ -30,11 +30,11 @@ impl Challenges {
     /// The challenge of these bytes, if it was drawn here and not taken before.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Challenge, EvidenceError> {
         let challenge = Challenge::from_slice(bytes)?;
-        let place = self
+        let position = self
             .0
             .iter()
             .position(|waiting| *waiting == challenge)
             .ok_or(EvidenceError::UnknownChallenge)?;
-        self.0.remove(place).ok_or(EvidenceError::UnknownChallenge)
+        self.0.remove(position).ok_or(EvidenceError::UnknownChallenge)
     }
 }

@@ -145,12 +145,12 @@ mod tests {
                 checks.note(name, true, "");
             }
             assert_eq!(checks.verdict(kind), Ok(()));
-            for place in 0..checks.0.len() {
+            for position in 0..checks.0.len() {
                 let mut failed = checks.clone();
-                failed.0[place].passed = false;
-                assert!(failed.verdict(kind).is_err(), "{kind}: {}", failed.0[place].name);
+                failed.0[position].passed = false;
+                assert!(failed.verdict(kind).is_err(), "{kind}: {}", failed.0[position].name);
                 let mut cut = checks.clone();
-                cut.0.remove(place);
+                cut.0.remove(position);
                 assert!(cut.verdict(kind).is_err());
             }
             checks.note("another", false, "");

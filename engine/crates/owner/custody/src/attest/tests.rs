@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     protocol: u32,
     kind: String,
     engine: u8,
@@ -22,8 +22,8 @@ struct Place {
     policy: String,
 }
 
-fn here() -> Place {
-    Place {
+fn here() -> Context {
+    Context {
         protocol: 1,
         kind: "simulated".into(),
         engine: 1,
@@ -60,28 +60,28 @@ fn evidence() {
         "app-1",
     );
     let whole = simulated::report(&bound);
-    let at = |name: &str, place: Place, outcome: &str| Case::new(name, place, &whole, outcome);
+    let at = |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
     let with = |name: &str, report: &[u8], outcome: &str| Case::new(name, here(), report, outcome);
     let cases = vec![
         at("evidence_whole", here(), "opens"),
         at(
             "evidence_for_other_owner",
-            Place { owner: 9, ..here() },
+            Context { owner: 9, ..here() },
             "wrong_binding",
         ),
         at(
             "evidence_of_other_engine_key",
-            Place { engine: 9, ..here() },
+            Context { engine: 9, ..here() },
             "wrong_binding",
         ),
         at(
             "evidence_for_other_challenge",
-            Place { challenge: 9, ..here() },
+            Context { challenge: 9, ..here() },
             "wrong_binding",
         ),
         at(
             "evidence_for_other_application",
-            Place {
+            Context {
                 application: "app-2".into(),
                 ..here()
             },
@@ -89,12 +89,12 @@ fn evidence() {
         ),
         at(
             "evidence_of_other_protocol",
-            Place { protocol: 2, ..here() },
+            Context { protocol: 2, ..here() },
             "other_protocol",
         ),
         at(
             "evidence_of_other_version",
-            Place {
+            Context {
                 version: "0.0.0".into(),
                 ..here()
             },
@@ -102,7 +102,7 @@ fn evidence() {
         ),
         at(
             "evidence_of_unknown_kind",
-            Place {
+            Context {
                 kind: "none".into(),
                 ..here()
             },
@@ -110,7 +110,7 @@ fn evidence() {
         ),
         at(
             "evidence_claims_other_kind",
-            Place {
+            Context {
                 kind: "sgx".into(),
                 ..here()
             },
@@ -118,7 +118,7 @@ fn evidence() {
         ),
         at(
             "evidence_where_none_is_accepted",
-            Place {
+            Context {
                 policy: String::new(),
                 ..here()
             },
@@ -132,25 +132,25 @@ fn evidence() {
         with("report_empty", &[], "malformed_report"),
     ];
     check("evidence.json", cases, |case| {
-        let place = &case.place;
+        let context = &case.context;
         // So that the vectors outlive a release of this crate.
-        let engine_version = if place.version == "this" {
+        let engine_version = if context.version == "this" {
             VERSION.to_string()
         } else {
-            place.version.clone()
+            context.version.clone()
         };
         let evidence = Evidence {
-            protocol: place.protocol,
-            kind: place.kind.clone(),
-            engine_key: EnginePublicKey([place.engine; 32]),
+            protocol: context.protocol,
+            kind: context.kind.clone(),
+            engine_key: EnginePublicKey([context.engine; 32]),
             report: case.bytes(),
             engine_version,
         };
         attest(
-            &policy(&place.policy),
-            &OwnerPublicKey([place.owner; 32]),
-            challenge(place.challenge),
-            &place.application,
+            &policy(&context.policy),
+            &OwnerPublicKey([context.owner; 32]),
+            challenge(context.challenge),
+            &context.application,
             &evidence,
             &NoTee,
         )

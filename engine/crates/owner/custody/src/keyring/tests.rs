@@ -170,7 +170,7 @@ fn two_that_rotate_at_once_both_do() {
 fn a_keyring_of_format_1_is_written_anew_in_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keyring.coffer");
-    std::fs::write(&path, kept::<Place>("keyrings.json", "keyring_of_format_1")).unwrap();
+    std::fs::write(&path, kept::<Context>("keyrings.json", "keyring_of_format_1")).unwrap();
     let words = passphrase("correct horse battery staple");
     let (keyring, running) = (
         Keyring::open(&path, &words).unwrap(),
@@ -302,23 +302,23 @@ fn weak_or_dear_parameters_are_refused_before_any_work() {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     passphrase: String,
 }
 
 #[test]
 fn keyrings() {
-    let here = Place {
+    let here = Context {
         passphrase: "correct horse battery staple".into(),
     };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("k");
-    let whole = base::<Place>("keyrings.json", "keyring_whole", || {
+    let whole = base::<Context>("keyrings.json", "keyring_whole", || {
         Keyring::create(&path, &passphrase(&here.passphrase)).unwrap();
         std::fs::read(&path).unwrap()
     });
     let new = |name: &str, bytes: Vec<u8>, outcome: &str| Case::new(name, here.clone(), &bytes, outcome);
-    let first = kept::<Place>("keyrings.json", "keyring_of_format_1");
+    let first = kept::<Context>("keyrings.json", "keyring_of_format_1");
     let cases = vec![
         new("keyring_whole", whole.clone(), "opens"),
         new("keyring_of_format_1", first.clone(), "opens"),
@@ -365,7 +365,7 @@ fn keyrings() {
         ),
         Case::new(
             "keyring_wrong_passphrase",
-            Place {
+            Context {
                 passphrase: "battery".into(),
             },
             &whole,
@@ -374,7 +374,7 @@ fn keyrings() {
     ];
     check("keyrings.json", cases, |case| {
         std::fs::write(&path, case.bytes()).unwrap();
-        Keyring::open(&path, &passphrase(&case.place.passphrase)).map_err(|error| error.code())
+        Keyring::open(&path, &passphrase(&case.context.passphrase)).map_err(|error| error.code())
     });
 }
 
@@ -389,7 +389,7 @@ struct MasterByte {
 fn wrapped_table_keys() {
     const FILE: &str = "wrapped_table_keys.json";
     let here = MasterByte { master: 1 };
-    let master = |place: MasterByte| MasterVersion::new(5, 0, Secret::from_bytes([place.master; 32]));
+    let master = |context: MasterByte| MasterVersion::new(5, 0, Secret::from_bytes([context.master; 32]));
     let key = TableKey::from_secret(TableId([7; 16]), Secret::from_bytes([3; 32]));
     let whole = base::<MasterByte>(FILE, "wrapped_whole", || {
         wrapped::wrap("main", &master(here), &key).unwrap().to_bytes()
@@ -424,7 +424,7 @@ fn wrapped_table_keys() {
     ];
     check(FILE, cases, |case| {
         let parsed = WrappedTableKey::from_bytes(&case.bytes()).map_err(|error| error.code())?;
-        let opened = wrapped::unwrap(&master(case.place), &parsed).map_err(|error| error.code())?;
+        let opened = wrapped::unwrap(&master(case.context), &parsed).map_err(|error| error.code())?;
         assert!(
             opened.secret().ct_eq(key.secret()) && opened.table() == key.table(),
             "{}",
@@ -444,8 +444,8 @@ proptest::proptest! {
         let _ = Contents::decode(&bytes);
         let _ = Contents::decode_first(&bytes);
         let mut contents = bytes.clone();
-        if let Some(place) = contents.get_mut(64..68) {
-            place.copy_from_slice(&count.to_le_bytes());
+        if let Some(context) = contents.get_mut(64..68) {
+            context.copy_from_slice(&count.to_le_bytes());
         }
         let _ = Contents::decode(&contents);
         let _ = Contents::decode_first(&contents);

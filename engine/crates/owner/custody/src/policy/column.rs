@@ -211,40 +211,40 @@ impl<'de> Deserialize<'de> for Count {
 }
 
 /// The protections of these names, in order, each once.
-pub(super) fn protections(place: &str, names: &[String]) -> Result<Vec<Protection>, PolicyError> {
-    let place = || place.to_owned();
+pub(super) fn protections(entry: &str, names: &[String]) -> Result<Vec<Protection>, PolicyError> {
+    let entry = || entry.to_owned();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         let protection = Protection::from_name(name).ok_or_else(|| PolicyError::UnknownProtection {
-            place: place(),
+            entry: entry(),
             name: name.clone(),
         })?;
         if found.contains(&protection) {
             return Err(PolicyError::ProtectionTwice {
-                place: place(),
+                entry: entry(),
                 protection,
             });
         }
         found.push(protection);
     }
     if found.is_empty() {
-        return Err(PolicyError::NoProtection { place: place() });
+        return Err(PolicyError::NoProtection { entry: entry() });
     }
     if found.contains(&Protection::Plain) && found.len() > 1 {
-        return Err(PolicyError::PlainWithOthers { place: place() });
+        return Err(PolicyError::PlainWithOthers { entry: entry() });
     }
     Ok(found)
 }
 
 /// A column as written; what is said that nothing uses is an error.
-pub(super) fn column(place: &str, written: Written, default: &[Protection]) -> Result<ColumnPolicy, PolicyError> {
+pub(super) fn column(entry: &str, written: Written, default: &[Protection]) -> Result<ColumnPolicy, PolicyError> {
     let written = match written {
-        Written::Names(names) => return Ok(ColumnPolicy::of(protections(place, &names)?)),
+        Written::Names(names) => return Ok(ColumnPolicy::of(protections(entry, &names)?)),
         Written::Table(written) => written,
     };
     let column = ColumnPolicy {
         protections: match written.protection {
-            Some(Names(names)) => protections(place, &names)?,
+            Some(Names(names)) => protections(entry, &names)?,
             None => default.to_vec(),
         },
         domain: written.domain.map(Domain::from),
@@ -255,16 +255,16 @@ pub(super) fn column(place: &str, written: Written, default: &[Protection]) -> R
     if let Some(link) = &column.link {
         crate::policy::file::check_name(link)?;
     }
-    let said = [
+    let message = [
         (Setting::Domain, column.domain.is_some()),
         (Setting::Link, column.link.is_some()),
         (Setting::Prefix, column.prefix.is_some()),
         (Setting::Rows, column.rows.is_some()),
     ];
-    for (setting, said) in said {
-        if said && !column.protections.iter().any(|protection| protection.uses(setting)) {
+    for (setting, message) in message {
+        if message && !column.protections.iter().any(|protection| protection.uses(setting)) {
             return Err(PolicyError::UnusedSetting {
-                place: place.to_owned(),
+                entry: entry.to_owned(),
                 setting,
             });
         }

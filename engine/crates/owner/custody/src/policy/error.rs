@@ -67,40 +67,40 @@ pub enum PolicyError {
     #[error("the policy cannot be signed")]
     NoMac,
     /// A protection that does not exist.
-    #[error("{place}: there is no protection {name:?}")]
+    #[error("{entry}: there is no protection {name:?}")]
     UnknownProtection {
         /// Table and column, or the defaults.
-        place: String,
+        entry: String,
         /// What was written.
         name: String,
     },
     /// A partition column whose values engines could not tell apart.
-    #[error("{place}: a partition column cannot be \"{protections}\"")]
+    #[error("{entry}: a partition column cannot be \"{protections}\"")]
     NotForPartitions {
         /// Table and column.
-        place: String,
+        entry: String,
         /// Its protections.
         protections: String,
     },
     /// One protection twice.
-    #[error("{place}: protection \"{protection}\" is given twice")]
+    #[error("{entry}: protection \"{protection}\" is given twice")]
     ProtectionTwice {
         /// Table and column, or the defaults.
-        place: String,
+        entry: String,
         /// The protection.
         protection: Protection,
     },
     /// A column in clear that is encrypted too.
-    #[error("{place}: a column that is \"plain\" has no other protection")]
+    #[error("{entry}: a column that is \"plain\" has no other protection")]
     PlainWithOthers {
         /// Table and column, or the defaults.
-        place: String,
+        entry: String,
     },
     /// A setting of a column that none of its protections uses.
-    #[error("{place}: nothing uses `{setting}`")]
+    #[error("{entry}: nothing uses `{setting}`")]
     UnusedSetting {
         /// Table and column.
-        place: String,
+        entry: String,
         /// Its key.
         setting: Setting,
     },
@@ -108,10 +108,10 @@ pub enum PolicyError {
     #[error("[defaults.domains]: there is no domain of {0:?}")]
     DomainType(String),
     /// A column with an empty list of protections.
-    #[error("{place}: no protection is given")]
+    #[error("{entry}: no protection is given")]
     NoProtection {
         /// Table and column.
-        place: String,
+        entry: String,
     },
     /// An id that is not 32 hex digits.
     #[error("table {table:?}: {id:?} is not a table id")]
@@ -162,10 +162,10 @@ pub enum PolicyError {
         what: &'static str,
     },
     /// A path that is none of this machine's.
-    #[error("{place}: {source}")]
+    #[error("{entry}: {source}")]
     Location {
         /// Where in the policy it stands.
-        place: String,
+        entry: String,
         /// What is wrong with it.
         source: LocationError,
     },
@@ -207,7 +207,7 @@ pub enum PolicyError {
     },
     /// Whether a path lies in a zone cannot be said.
     #[error("where {path} leads, and so whether it is in a zone, cannot be found out: {source}", path = path.display())]
-    PlaceUnknown {
+    PathUnknown {
         /// The path, or a zone's folder.
         path: PathBuf,
         /// Why.
@@ -347,7 +347,7 @@ coffer_sealing::error_table! {
         "remove `master` from the table's entry, or choose another folder: the zone decides";
     Self::PlainInZone { .. } => "plain_in_zone",
         "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones";
-    Self::PlaceUnknown { .. } => "place_unknown",
+    Self::PathUnknown { .. } => "place_unknown",
         "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle";
     Self::ZonesDiffer { .. } => "zones_differ",
         "write the path without links, or make the table elsewhere";

@@ -164,8 +164,8 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         .columns
         .into_iter()
         .map(|(of, written)| {
-            let place = format!("table {name:?}, column {of:?}");
-            Ok((of, column(&place, written, &defaults.default.protections)?))
+            let entry = format!("table {name:?}, column {of:?}");
+            Ok((of, column(&entry, written, &defaults.default.protections)?))
         })
         .collect::<Result<BTreeMap<String, ColumnPolicy>, PolicyError>>()?;
     Ok(TablePolicy {
@@ -182,11 +182,11 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
 }
 
 /// A path or `file:` URL of the policy; relative ones count from its folder.
-pub(super) fn at(place: &str, path: &Path, folder: &Path) -> Result<PathBuf, PolicyError> {
+pub(super) fn at(entry: &str, path: &Path, folder: &Path) -> Result<PathBuf, PolicyError> {
     match local_path(path) {
         Ok(path) => Ok(folder.join(path)),
         Err(source) => Err(PolicyError::Location {
-            place: place.to_owned(),
+            entry: entry.to_owned(),
             source,
         }),
     }

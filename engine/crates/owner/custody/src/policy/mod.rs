@@ -344,7 +344,7 @@ impl TablePolicy {
         match self.column(column).protections() {
             [protection] if protection.is_for_partitions() => Ok(*protection),
             _ => Err(PolicyError::NotForPartitions {
-                place: format!("table {:?}, column {column:?}", self.name),
+                entry: format!("table {:?}, column {column:?}", self.name),
                 protections: self.column(column).text(),
             }),
         }

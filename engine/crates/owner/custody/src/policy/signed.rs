@@ -23,7 +23,7 @@ use std::{
 use aws_lc_rs::digest;
 
 use crate::{
-    Home, durable,
+    ConfigDir, durable,
     policy::{Draft, PolicyError, difference::difference, file},
 };
 
@@ -107,13 +107,13 @@ impl Deref for Policy {
 
 impl Policy {
     /// Reads the policy of a config directory, and checks that its owner signed it and that the register knows no newer one.
-    pub fn read(home: &Home, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
-        let path = home.policy();
+    pub fn read(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+        let path = config_dir.policy();
         let bytes = read_policy(&path)?;
         let shown = String::from_utf8_lossy(&bytes);
-        let Some(signature) = Signature::read(&home.policy_signature())? else {
+        let Some(signature) = Signature::read(&config_dir.policy_signature())? else {
             return Err(match heads.committed {
-                Some(_) => PolicyError::SignatureGone(home.policy_signature()),
+                Some(_) => PolicyError::SignatureGone(config_dir.policy_signature()),
                 None => PolicyError::NotSigned {
                     path,
                     difference: difference("", &shown, SHOWN),
@@ -121,7 +121,7 @@ impl Policy {
             });
         };
         if !signature.is_of(key) {
-            return Err(PolicyError::Signature(home.policy_signature()));
+            return Err(PolicyError::Signature(config_dir.policy_signature()));
         }
         let head = signature.head();
         if heads.committed != Some(head) && heads.pending != Some(head) {
@@ -149,8 +149,8 @@ impl Policy {
 
     /// What the owner signed last, whatever the file says by now: for reports on a change that is still to be signed. Nothing that is
     /// done for a policy is done under this one.
-    pub fn last(home: &Home, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
-        let (path, origin) = (home.policy_signature(), home.policy());
+    pub fn last(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+        let (path, origin) = (config_dir.policy_signature(), config_dir.policy());
         let signature = Signature::read(&path)?.ok_or_else(|| PolicyError::SignatureGone(path.clone()))?;
         if !signature.is_of(key) {
             return Err(PolicyError::Signature(path));
@@ -222,29 +222,34 @@ pub struct Review {
 
 impl Review {
     /// Of the policy that lies in a config directory.
-    pub fn of(home: &Home, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
-        Self::of_text(read_policy(&home.policy())?, home, key, heads)
+    pub fn of(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+        Self::of_text(read_policy(&config_dir.policy())?, config_dir, key, heads)
     }
 
     /// Of a text that is to become the policy of a config directory.
-    pub fn of_text(text: Vec<u8>, home: &Home, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
-        let path = home.policy();
+    pub fn of_text(
+        text: Vec<u8>,
+        config_dir: &ConfigDir,
+        key: &PolicyKey,
+        heads: &PolicyHeads,
+    ) -> Result<Self, PolicyError> {
+        let path = config_dir.policy();
         // What cannot be read as a policy is not signed.
         file::parse(self::text(&text, &path)?, &path)?;
-        let (before, trouble, is_signed) = match Policy::read(home, key, heads) {
+        let (before, trouble, is_signed) = match Policy::read(config_dir, key, heads) {
             Ok(policy) => {
                 let is_signed = policy.text.as_bytes() == text;
                 (policy.text, None, is_signed)
             }
             Err(error) => {
-                let signature = Signature::read(&home.policy_signature())?;
+                let signature = Signature::read(&config_dir.policy_signature())?;
                 let before = signature.filter(|signature| signature.is_of(key)).map(|held| held.text);
                 let before = String::from_utf8_lossy(&before.unwrap_or_default()).into_owned();
-                let told = !matches!(
+                let seen = !matches!(
                     error,
                     PolicyError::Changed { .. } | PolicyError::NotSigned { .. } | PolicyError::NotFound(_)
                 );
-                (before, told.then_some(error), false)
+                (before, seen.then_some(error), false)
             }
         };
         Ok(Self {
@@ -265,12 +270,12 @@ pub struct PolicyLock {
 
 impl PolicyLock {
     /// Waits until nobody else has it.
-    pub fn take(home: &Home) -> Result<Self, PolicyError> {
-        let policy = home.policy();
+    pub fn take(config_dir: &ConfigDir) -> Result<Self, PolicyError> {
+        let policy = config_dir.policy();
         let lock = durable::lock(&policy).map_err(|source| io(&policy, source))?;
         Ok(Self {
             policy,
-            signature: home.policy_signature(),
+            signature: config_dir.policy_signature(),
             _lock: lock,
         })
     }
@@ -326,9 +331,9 @@ impl Review {
 }
 
 /// Whether a policy is the text that lies in its signature, whoever made that: for reports, without the passphrase.
-pub fn looks_signed(home: &Home) -> bool {
-    let signature = Signature::read(&home.policy_signature()).ok().flatten();
-    let text = read(&home.policy()).ok();
+pub fn looks_signed(config_dir: &ConfigDir) -> bool {
+    let signature = Signature::read(&config_dir.policy_signature()).ok().flatten();
+    let text = read(&config_dir.policy()).ok();
     signature.is_some_and(|signature| Some(signature.text) == text)
 }
 

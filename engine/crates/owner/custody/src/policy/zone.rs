@@ -137,7 +137,7 @@ impl<'a> Found<'a> {
 
 /// Absolute, and without `.` and `..`: as tables' paths are compared.
 fn written(path: &Path) -> Result<PathBuf, PolicyError> {
-    let absolute = std::path::absolute(path).map_err(|source| PolicyError::PlaceUnknown {
+    let absolute = std::path::absolute(path).map_err(|source| PolicyError::PathUnknown {
         path: path.to_path_buf(),
         source,
     })?;
@@ -159,7 +159,7 @@ const LINKS: usize = 40;
 /// behind them goes up as it would once the folders are made. Errors where that cannot be said: behind a folder that this process may not
 /// look into another may find a link, and where that leads nobody here knows.
 pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
-    let unknown = |source| PolicyError::PlaceUnknown {
+    let unknown = |source| PolicyError::PathUnknown {
         path: path.to_path_buf(),
         source,
     };
@@ -214,8 +214,8 @@ mod tests {
     use super::*;
     use crate::policy::Draft;
 
-    fn policy(text: &str, home: &Path) -> Result<Draft, PolicyError> {
-        Draft::parse(text, &home.join("policy.toml"))
+    fn policy(text: &str, config_dir: &Path) -> Result<Draft, PolicyError> {
+        Draft::parse(text, &config_dir.join("policy.toml"))
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn choices(have: usize, need: usize) -> impl Iterator<Item = Vec<usize>> {
         // The rightmost place that can still move moves, and those behind it follow right after it.
         let movable = (0..need).rev().find(|at| {
             let most = have.saturating_sub(need).saturating_add(*at);
-            now.get(*at).is_some_and(|place| *place < most)
+            now.get(*at).is_some_and(|position| *position < most)
         });
         next = movable.map(|at| {
             let moved = now.get(at).copied().unwrap_or_default().saturating_add(1);

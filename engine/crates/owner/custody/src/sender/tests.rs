@@ -16,7 +16,7 @@ use crate::{
 /// Private keys and challenge are repeated bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Place {
+struct Context {
     engine: u8,
     owner: u8,
     challenge: u8,
@@ -24,8 +24,8 @@ struct Place {
     sequence: u64,
 }
 
-fn here() -> Place {
-    Place {
+fn here() -> Context {
+    Context {
         engine: 1,
         owner: 2,
         challenge: 3,
@@ -34,7 +34,7 @@ fn here() -> Place {
     }
 }
 
-impl Place {
+impl Context {
     fn owner(&self) -> OwnerKey {
         OwnerKey::from_secret(Secret::from_bytes([self.owner; 32])).unwrap()
     }
@@ -48,12 +48,14 @@ impl Place {
     }
 }
 
-fn again(engine: &mut ReleaseReceiver, place: &Place) -> AttestedEngine {
-    let challenge = Challenge::from_slice(&[place.challenge; 32]).unwrap();
-    let owner = place.owner().public();
-    let evidence = engine.attest(PROTOCOL, owner, &challenge, &place.application).unwrap();
+fn again(engine: &mut ReleaseReceiver, context: &Context) -> AttestedEngine {
+    let challenge = Challenge::from_slice(&[context.challenge; 32]).unwrap();
+    let owner = context.owner().public();
+    let evidence = engine
+        .attest(PROTOCOL, owner, &challenge, &context.application)
+        .unwrap();
     let policy = Policy::unsigned("[attestation]\naccept = [\"simulated\"]");
-    attest(&policy, &owner, challenge, &place.application, &evidence, &NoTee).unwrap()
+    attest(&policy, &owner, challenge, &context.application, &evidence, &NoTee).unwrap()
 }
 
 fn payload() -> ReleasePayload {
@@ -76,39 +78,39 @@ fn same(left: &ReleasePayload, right: &ReleasePayload) -> bool {
     *left.encode() == *right.encode()
 }
 
-fn sender(attested: &AttestedEngine, place: &Place) -> ReleaseSender {
-    ReleaseSender::new(attested, &place.owner(), &place.application).unwrap()
+fn sender(attested: &AttestedEngine, context: &Context) -> ReleaseSender {
+    ReleaseSender::new(attested, &context.owner(), &context.application).unwrap()
 }
 
 #[test]
 fn releases() {
-    let whole = base::<Place>("releases.json", "release_whole", || {
+    let whole = base::<Context>("releases.json", "release_whole", || {
         let (_, attested) = here().meet();
         let release = sender(&attested, &here()).release(&payload()).unwrap();
         [release.encapsulated.as_slice(), &release.ciphertext].concat()
     });
-    let at = |name: &str, place: Place, outcome: &str| Case::new(name, place, &whole, outcome);
+    let at = |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
     let with = |name: &str, bytes: &[u8], outcome: &str| Case::new(name, here(), bytes, outcome);
     let cases = vec![
         at("release_whole", here(), "opens"),
         at(
             "release_to_other_engine",
-            Place { engine: 9, ..here() },
+            Context { engine: 9, ..here() },
             "release_unauthentic",
         ),
         at(
             "release_from_other_owner",
-            Place { owner: 9, ..here() },
+            Context { owner: 9, ..here() },
             "release_unauthentic",
         ),
         at(
             "release_for_other_challenge",
-            Place { challenge: 9, ..here() },
+            Context { challenge: 9, ..here() },
             "release_unauthentic",
         ),
         at(
             "release_for_other_application",
-            Place {
+            Context {
                 application: "app-2".into(),
                 ..here()
             },
@@ -116,7 +118,7 @@ fn releases() {
         ),
         at(
             "release_under_other_sequence",
-            Place { sequence: 1, ..here() },
+            Context { sequence: 1, ..here() },
             "release_unauthentic",
         ),
         with(
@@ -138,10 +140,10 @@ fn releases() {
         with("release_without_ciphertext", &whole[..32], "release_unauthentic"),
     ];
     check("releases.json", cases, |case| {
-        let (mut engine, _) = case.place.meet();
+        let (mut engine, _) = case.context.meet();
         let bytes = case.bytes();
         let (encapsulated, ciphertext) = bytes.split_first_chunk::<32>().unwrap();
-        let sequence = case.place.sequence;
+        let sequence = case.context.sequence;
         let release = SealedRelease {
             encapsulated: *encapsulated,
             sequence,
@@ -185,7 +187,7 @@ fn a_forged_release_uses_up_nothing() {
 #[test]
 fn an_engine_attests_again_for_the_next_application() {
     let (mut engine, first) = here().meet();
-    let next = Place {
+    let next = Context {
         challenge: 4,
         application: "app-2".into(),
         ..here()
@@ -208,10 +210,10 @@ fn what_was_forgotten_does_not_open_again() {
     let old = sender(&attested, &here()).release(&payload()).unwrap();
     engine.open(&old).unwrap();
     for challenge in 10..80 {
-        let place = Place { challenge, ..here() };
-        let attested = again(&mut engine, &place);
+        let context = Context { challenge, ..here() };
+        let attested = again(&mut engine, &context);
         engine
-            .open(&sender(&attested, &place).release(&payload()).unwrap())
+            .open(&sender(&attested, &context).release(&payload()).unwrap())
             .unwrap();
     }
     assert_eq!(engine.open(&old).err(), Some(ReleaseError::Unauthentic));
@@ -220,7 +222,7 @@ fn what_was_forgotten_does_not_open_again() {
 #[test]
 fn only_the_owner_of_the_evidence_can_release() {
     let (_, attested) = here().meet();
-    let other = Place { owner: 9, ..here() }.owner();
+    let other = Context { owner: 9, ..here() }.owner();
     assert_eq!(
         ReleaseSender::new(&attested, &other, "a").err(),
         Some(ReleaseError::OtherOwner)

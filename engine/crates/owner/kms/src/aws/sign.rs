@@ -92,9 +92,9 @@ mod tests {
     /// `post-vanilla` and `post-header-key-sort` of AWS's Signature Version 4 test suite.
     #[test]
     fn as_in_the_test_suite_of_aws() {
-        let (date, place) = (("x-amz-date", "20150830T123600Z".to_owned()), ("us-east-1", "service"));
+        let (date, scope) = (("x-amz-date", "20150830T123600Z".to_owned()), ("us-east-1", "service"));
         let host = ("host", "example.amazonaws.com".to_owned());
-        let signed = authorization(&[host.clone(), date.clone()], b"", &example(), place, &date.1);
+        let signed = authorization(&[host.clone(), date.clone()], b"", &example(), scope, &date.1);
         assert_eq!(
             signed,
             "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
@@ -102,7 +102,7 @@ mod tests {
              Signature=5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"
         );
         let own = ("my-header1", "value1".to_owned());
-        let signed = authorization(&[host, own, date.clone()], b"", &example(), place, &date.1);
+        let signed = authorization(&[host, own, date.clone()], b"", &example(), scope, &date.1);
         assert!(
             signed.ends_with("Signature=c5410059b04c1ee005303aed430f6e6645f61f4dc9e1461ec8f8916fdf18852c"),
             "{signed}"

@@ -258,9 +258,9 @@ impl Digits {
     pub(in super::super) fn times(&self, other: &Self) -> Self {
         let (a, b) = (self.magnitude(), other.magnitude());
         let mut product = vec![0u32; a.digits.len() + b.digits.len()];
-        for (place, x) in a.digits.iter().enumerate() {
+        for (position, x) in a.digits.iter().enumerate() {
             let mut carry = 0u64;
-            let mut over = product.iter_mut().skip(place);
+            let mut over = product.iter_mut().skip(position);
             for y in b.digits.iter().chain(std::iter::once(&0)) {
                 let Some(digit) = over.next() else { break };
                 let whole = u64::from(*x) * u64::from(*y) + u64::from(*digit) + carry;
@@ -323,8 +323,8 @@ impl Magnitude {
     /// The bits from 2^`lowest` up, at most 53 of them, and whether what is below rounds them up.
     fn cut(&self, lowest: i32) -> (u64, bool) {
         let (mut bits, mut half, mut below) = (0u64, false, false);
-        for (place, digit) in (self.first..).zip(&self.digits) {
-            let shift = BITS * place - lowest;
+        for (position, digit) in (self.first..).zip(&self.digits) {
+            let shift = BITS * position - lowest;
             let digit = u64::from(*digit);
             match shift {
                 0.. => bits |= digit.checked_shl(u32::try_from(shift).unwrap_or(64)).unwrap_or(0),

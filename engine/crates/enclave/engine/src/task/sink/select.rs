@@ -73,7 +73,7 @@ impl TaskSink {
         match kind {
             sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt),
             sink::Kind::Sample(sample) => {
-                let partition = task.place.partition.0;
+                let partition = task.task_identity.partition.0;
                 let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
                 let sealer = attempt.sealer(StreamTarget::Sample)?;
                 let direct = DirectSink::new(out, sealer, sampler.schema(), padding, task.packing);
@@ -94,7 +94,7 @@ impl TaskSink {
                 };
                 let context = PartitionContext {
                     key: session.partitioning_key.expose(),
-                    partition: task.place.partition.0,
+                    partition: task.task_identity.partition.0,
                     bounds,
                     expressions,
                 };

@@ -213,9 +213,9 @@ impl ByTarget {
         let mut next = starts.clone();
         let mut order = vec![0u32; batch.num_rows()];
         for (row, target) in (0u32..).zip(targets()) {
-            let place = next.get_mut(target).ok_or(SinkError::Target)?;
-            *order.get_mut(*place).ok_or(SinkError::Target)? = row;
-            *place += 1;
+            let position = next.get_mut(target).ok_or(SinkError::Target)?;
+            *order.get_mut(*position).ok_or(SinkError::Target)? = row;
+            *position += 1;
         }
         Ok(Self {
             rows: take_record_batch(batch, &UInt32Array::from(order))?,

@@ -17,13 +17,13 @@ pub(super) const CHECKS: &[Check] = &[
                 Some("0") => "its port".to_owned(),
                 port => format!("port {}", port.unwrap_or("4040")),
             };
-            let told = match &p.running {
+            let known = match &p.running {
                 Some(running) => format!("; it has told this program of {} queries", running.queries),
                 None => String::new(),
             };
             found(
                 shown(p) && p.get("spark.ui.filters").is_none(),
-                format!("anyone who reaches {port} sees the driver's web UI{told}"),
+                format!("anyone who reaches {port} sees the driver's web UI{known}"),
             )
         },
     },

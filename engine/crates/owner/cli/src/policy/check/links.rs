@@ -46,9 +46,11 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
             next += 1;
         }
         let others = |among: &[At]| among.iter().filter(|at| **at != own).filter_map(name).collect();
-        let shown = |form: &Protection| {
+        let shown = |encoding: &Protection| {
             let others = reached.iter().filter(|at| **at != own);
-            others.filter_map(|at| column(*at)).any(|(_, column)| column.has(*form))
+            others
+                .filter_map(|at| column(*at))
+                .any(|(_, column)| column.has(*encoding))
         };
         Linked {
             columns: others(members),
@@ -69,7 +71,7 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
 
 /// Whether two columns of a link have ciphertexts under one key.
 pub(super) fn share(a: &CheckedColumn, b: &CheckedColumn) -> bool {
-    Setting::Link.users().any(|form| a.has(form) && b.has(form))
+    Setting::Link.users().any(|encoding| a.has(encoding) && b.has(encoding))
 }
 
 /// Columns of different tables that are named as if they were joined.

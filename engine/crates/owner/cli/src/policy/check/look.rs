@@ -8,7 +8,7 @@ use arrow::{
     row::{OwnedRow, RowConverter, SortField},
 };
 use coffer_catalog::{Error, FileReader, Target, VerifiedManifest, open_table};
-use coffer_custody::{Home, Policy, Vault};
+use coffer_custody::{ConfigDir, Policy, Vault};
 use coffer_format::Error as FormatError;
 use coffer_format::{FilePin, SparkType, StoredColumn};
 use coffer_schemes::Protection;
@@ -63,12 +63,12 @@ pub(super) struct Values {
 
 /// Looks at a table; a reason where there is nothing to look at. Data that is not what it should be is an error.
 pub(super) fn look(
-    home: &Home,
+    config_dir: &ConfigDir,
     vault: &Vault,
     policy: &Policy,
     name: &str,
 ) -> Result<Result<Look, &'static str>, Failure> {
-    let table = match open_table(home, vault, policy, &Target::Name(name.to_owned())) {
+    let table = match open_table(config_dir, vault, policy, &Target::Name(name.to_owned())) {
         Ok(table) => table,
         Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this home's register")),
         Err(Error::Unfinished(_)) => return Ok(Err("its first version was never finished")),

@@ -106,7 +106,7 @@ impl CheckedColumn {
 pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
     warnings::check_ids(&args.accept)?;
     let policy = site.draft()?;
-    if !looks_signed(&site.home()?) {
+    if !looks_signed(&site.config_dir()?) {
         eprintln!("note: this policy is not signed yet, and nothing uses it before it is: coffer policy sign");
     }
     for name in &args.tables {
@@ -121,7 +121,7 @@ pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
         let is_wanted = wanted.iter().any(|wanted| wanted.name() == table.name());
         let look = match &opened {
             _ if table.id().is_none() => Err("it is not encrypted yet"),
-            Some(Ok((signed, vault))) if is_wanted => look::look(&site.home()?, vault, signed, table.name())?,
+            Some(Ok((signed, vault))) if is_wanted => look::look(&site.config_dir()?, vault, signed, table.name())?,
             Some(Err(why)) => Err(*why),
             _ => Err("the keyring was not opened: give the passphrase, or --unlock"),
         };
@@ -164,18 +164,20 @@ type Opened = Result<(Policy, Vault), &'static str>;
 fn opened(site: &Site, args: &PolicyCheck, wanted: &[&TablePolicy]) -> Result<Option<Opened>, Failure> {
     let sealed = wanted.iter().any(|table| table.id().is_some());
     if sealed && (args.unlock || site.given_passphrase()?.is_some()) {
-        if looks_signed(&site.home()?) {
-            return Ok(Some(Ok(site.open_home()?)));
+        if looks_signed(&site.config_dir()?) {
+            return Ok(Some(Ok(site.open_config_dir()?)));
         }
         // The tables are as they were made, and it is what will be said of them that is looked at here.
         let keyring = site.keyring()?;
-        return Ok(Some(match coffer_catalog::policy::last(&site.home()?, &keyring) {
-            Ok(last) => {
-                let masters = coffer_kms::of(&last);
-                Ok((last, Vault::new(keyring, masters)))
-            }
-            Err(_) => Err("no policy was signed yet, so no table is opened"),
-        }));
+        return Ok(Some(
+            match coffer_catalog::policy::last(&site.config_dir()?, &keyring) {
+                Ok(last) => {
+                    let masters = coffer_kms::of(&last);
+                    Ok((last, Vault::new(keyring, masters)))
+                }
+                Err(_) => Err("no policy was signed yet, so no table is opened"),
+            },
+        ));
     }
     Ok(None)
 }

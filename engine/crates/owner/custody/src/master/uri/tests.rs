@@ -101,8 +101,8 @@ fn what_is_wrong_is_said() {
             "is no mechanism",
         ),
     ] {
-        let said = wrong(text);
-        assert!(said.contains(words), "{text}: {said}");
+        let message = wrong(text);
+        assert!(message.contains(words), "{text}: {message}");
         assert!(!parse(text).unwrap_err().hint().is_empty());
     }
 }

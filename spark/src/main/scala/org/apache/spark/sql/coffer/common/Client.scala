@@ -44,7 +44,7 @@ trait ClientEngine {
   def openResult(request: OpenResult): OpenedResult
 
   /** The same for what the client engine computes over rows that it kept. */
-  def runAtHome(request: RunAtHome): OpenedResult
+  def runAtClient(request: RunAtClient): OpenedResult
 
   /** The result's rows stay with the client engine. */
   def keepResult(request: OpenResult): ResultKept

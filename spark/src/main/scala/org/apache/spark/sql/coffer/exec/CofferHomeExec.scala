@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
-import org.apache.spark.sql.coffer.proto.wire.{RunAtHome, TableScan}
+import org.apache.spark.sql.coffer.proto.wire.{RunAtClient, TableScan}
 import org.apache.spark.sql.coffer.translate.{Context, Fragments, HomeFragment, Leaf, LeafResolver}
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
@@ -36,7 +36,7 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with S
     val home = CofferHomeExec.translate(part, query)
     val most = ClientBytes.of(conf)
     HomeBounds.check(home, part.template, most)
-    val request = RunAtHome.newBuilder
+    val request = RunAtClient.newBuilder
       .setSession(query.session)
       .setFragment(home.fragment.toByteString)
       .setReadBytes(most)
@@ -49,10 +49,10 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with S
       }
     }
     home.homes.map(_.plan).zipWithIndex.foreach {
-      case (home: HomeExec, id) => request.addInputs(RunAtHome.HomeInput.newBuilder.setInputId(id).setKept(home.fetch()))
+      case (home: HomeExec, id) => request.addInputs(RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(home.fetch()))
       case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come home"))
     }
-    query.client.runAtHome(request.build())
+    query.client.runAtClient(request.build())
   }
 
   private def rows(): Array[InternalRow] = {

@@ -102,7 +102,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
           .setPartition(failure.partition)
           .setSealedError(ByteString.copyFrom(failure.error))
           .build())
-      new CofferQueryException(detail.getCode, detail.getMessage, detail.getPlace, cause)
+      new CofferQueryException(detail.getCode, detail.getMessage, detail.getLocation, cause)
     }
 }
 

@@ -73,7 +73,7 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
         // What the column's domain does not have is in no row.
         val values = CipherLiterals.of(form, list).collect { case CipherLiteral.Within(l, _) => l }
         Some(exact(if (values.isEmpty) never(form) else In(form.attribute, values)))
-      case None => held.flatMap(_.revealing).flatMap { _ =>
+      case None => held.flatMap(_.showing).flatMap { _ =>
           val each = list.map(compared(Comparison.Equal, a, _))
           if (each.forall(_.isDefined)) Some(exact(each.flatten.map(_.condition).reduce(Or(_, _)))) else None
         }
@@ -85,7 +85,7 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
     else away.held.get(a).flatMap { held =>
       val serves = if (kind == Comparison.Equal) held.equality else held.order
       serves.map(f => exact(against(kind, f, f.attribute, literal)))
-        .orElse(held.revealing.map(f => exact(revealed(kind, f, literal))))
+        .orElse(held.showing.map(f => exact(decrypted(kind, f, literal))))
         .orElse(held.prefixes.flatMap(f => prefixed(kind, f, literal)))
     }
 
@@ -96,7 +96,7 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
       case CipherLiteral.Above => if (kind.holdsBelow) always(form) else never(form)
     }
 
-  private def revealed(kind: Comparison, form: Form, literal: Literal): Expression =
+  private def decrypted(kind: Comparison, form: Form, literal: Literal): Expression =
     CipherLiterals.of(form, Seq(literal)).head match {
       case CipherLiteral.Within(c, _) => kind(OreCompare(form.attribute, c), Literal(0, IntegerType))
       case _ => against(kind, form, form.attribute, literal)

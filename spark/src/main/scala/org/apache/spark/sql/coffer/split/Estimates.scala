@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.types._
 
 /** What is known of a column's values, if anything: numbers in the type's units (days, microseconds), `width` in bytes. */
@@ -145,7 +145,7 @@ private[coffer] object Estimates {
 
   /** What a part of a query brings home, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
   def bytes(home: Home): Double = {
-    val states = home.openings.filter(_.kind == Reveal.Kind.SUM).distinctBy(_.from.exprId)
+    val states = home.openings.filter(_.kind == Decrypt.Kind.SUM).distinctBy(_.from.exprId)
     rows(home.away) * home.openings.map(o => stored(o)).sum + states.map(taken(home.away, _)).sum
   }
 
@@ -162,7 +162,7 @@ private[coffer] object Estimates {
 
   private def stored(o: Opening): Double = o.form match {
     // It is counted in the rows that its sum took.
-    case _ if o.kind == Reveal.Kind.COUNT => 0
+    case _ if o.kind == Decrypt.Kind.COUNT => 0
     case Some(f) => SiteCosts.width(f.table.cost(f.stored), value(f), f.attribute.dataType.defaultSize == 8)
     case None => width(o.output.dataType)
   }

@@ -30,7 +30,7 @@ final case class Held(attribute: Attribute, open: Boolean, forms: Seq[Form], sum
 
   /** Of texts whose ciphertexts are those of a prefix: what it tells of a condition is never all. */
   def prefixes: Option[Form] = allowing(Capability.CAPABILITY_PREFIX_ORDER).headOption
-  def revealing: Option[Form] = allowing(Capability.CAPABILITY_COMPARISON).headOption
+  def showing: Option[Form] = allowing(Capability.CAPABILITY_COMPARISON).headOption
   def summed: Option[Form] = allowing(Capability.CAPABILITY_SUM).find(_.place.isDefined)
 
   /** The form that is cheapest to bring home and open there. */

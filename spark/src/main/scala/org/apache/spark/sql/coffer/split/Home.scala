@@ -3,11 +3,11 @@ package org.apache.spark.sql.coffer.split
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
-import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.coffer.translate.Opened
 
 /** How a column comes home: as it is, or opened from a stored column. */
-final case class Opening(output: Attribute, from: Attribute, kind: Reveal.Kind, form: Option[Form]) {
+final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind, form: Option[Form]) {
   def text: String = form match {
     case Some(f) => s"${output.name} from ${f.stored.protection}"
     case None => output.name
@@ -19,7 +19,7 @@ final case class Opening(output: Attribute, from: Attribute, kind: Reveal.Kind, 
     from,
     kind,
     form.map(f => (f.table.info.getHandle, f.stored.name)),
-    if (kind == Reveal.Kind.VALUE) form.flatMap(_.place) else None)
+    if (kind == Decrypt.Kind.VALUE) form.flatMap(_.place) else None)
 }
 
 /** The rows of a part of the query that runs in engines, brought home and opened. Above it the client engine works. */

@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.split
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
-import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -36,17 +36,17 @@ object HomeTable {
 
   def of(table: CofferTable, output: Seq[AttributeReference]): HomeTable =
     if (table.stored.isEmpty)
-      HomeTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Reveal.Kind.AS_IS, None)), output)
+      HomeTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Decrypt.Kind.AS_IS, None)), output)
     else {
       val chosen = output.map(a => a -> cheapest(table, stored(table, a)))
       val place = if (chosen.exists(_._2.needsPlace)) StoredColumn.place(table.stored) else None
       val places = place.map { case (file, row) => (file.attribute, row.attribute) }
       val read = chosen.map {
-        case (a, c) if c.isOpen => (c.name, a: Attribute, Opening(a, a, Reveal.Kind.AS_IS, None))
+        case (a, c) if c.isOpen => (c.name, a: Attribute, Opening(a, a, Decrypt.Kind.AS_IS, None))
         case (a, c) =>
           val from = c.attribute
           val form = Form(table, c, from, places.filter(_ => c.needsPlace))
-          (c.name, from: Attribute, Opening(a, from, Reveal.Kind.VALUE, Some(form)))
+          (c.name, from: Attribute, Opening(a, from, Decrypt.Kind.VALUE, Some(form)))
       }
       val located = for ((file, row) <- place.toSeq; (f, r) <- places.toSeq; column <- Seq(file.name -> f, row.name -> r)) yield column
       HomeTable(table, read.map(r => r._1 -> r._2) ++ located, read.map(_._3), output.filter(a => closed(stored(table, a))))

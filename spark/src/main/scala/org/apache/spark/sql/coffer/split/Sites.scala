@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /**
@@ -277,7 +277,7 @@ private[coffer] final class Sites(session: SparkSession) {
       val plain = columns.filter(_.sums.isEmpty).map(opening)
       val sums = columns.flatMap(h => h.sums.map(h -> _))
       val pieces = sums.flatMap { case (_, s) =>
-        Seq(Opening(s.sum, s.state, Reveal.Kind.SUM, Some(s.form)), Opening(s.count, s.state, Reveal.Kind.COUNT, Some(s.form)))
+        Seq(Opening(s.sum, s.state, Decrypt.Kind.SUM, Some(s.form)), Opening(s.count, s.state, Decrypt.Kind.COUNT, Some(s.form)))
       }
       val openings = plain ++ pieces.distinctBy(_.output.exprId)
       val from = openings.flatMap(o => o.from +: placeOf(o))
@@ -303,12 +303,12 @@ private[coffer] final class Sites(session: SparkSession) {
   }
 
   private def placeOf(o: Opening): Seq[Attribute] =
-    if (o.kind == Reveal.Kind.VALUE) o.form.toSeq.flatMap(_.place).flatMap { case (f, r) => Seq(f, r) } else Nil
+    if (o.kind == Decrypt.Kind.VALUE) o.form.toSeq.flatMap(_.place).flatMap { case (f, r) => Seq(f, r) } else Nil
 
   private def opening(held: Held): Opening =
-    if (held.open) Opening(held.attribute, held.attribute, Reveal.Kind.AS_IS, None)
+    if (held.open) Opening(held.attribute, held.attribute, Decrypt.Kind.AS_IS, None)
     else held.openable match {
-      case Some(form) => Opening(held.attribute, form.attribute, Reveal.Kind.VALUE, Some(form))
+      case Some(form) => Opening(held.attribute, form.attribute, Decrypt.Kind.VALUE, Some(form))
       case None => held.forms.headOption match {
           case Some(form) if hosts && !readAtHome(form.table) => throw NeededAtHome(form.table)
           case _ => throw Refused.unopenable(held)

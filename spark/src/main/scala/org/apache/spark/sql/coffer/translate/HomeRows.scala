@@ -1,7 +1,7 @@
 package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Reveal}
+import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Decrypt}
 
 /** Rows at home: an input of the client engine, and what it opens of them. */
 private[translate] object HomeRows {
@@ -13,29 +13,29 @@ private[translate] object HomeRows {
     } yield {
       val input = Input.newBuilder.setInputId(translation.bindHome(leaf)).setSchema(schema)
       val rows = translation.node(leaf.plan).setInput(input).build()
-      Relation(reveal(leaf, rows, columns, translation), leaf.output, leaf.partitions)
+      Relation(decrypt(leaf, rows, columns, translation), leaf.output, leaf.partitions)
     }
 
   /** Over the scan of a table that is read at home. Where it reads the columns as they are, there is nothing to open. */
   def opened(leaf: HomeTableLeaf, read: Relation, translation: Translation): Result[Relation] =
     if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
     else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
-      Relation(reveal(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
+      Relation(decrypt(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
     }
 
-  private def reveal(leaf: Leaf, rows: Node, columns: Seq[Reveal.Opened], translation: Translation): Node = {
-    val reveal = Reveal.newBuilder.setChild(rows)
-    columns.foreach(reveal.addColumns)
-    translation.node(leaf.plan).setReveal(reveal).build()
+  private def decrypt(leaf: Leaf, rows: Node, columns: Seq[Decrypt.Opened], translation: Translation): Node = {
+    val decrypt = Decrypt.newBuilder.setChild(rows)
+    columns.foreach(decrypt.addColumns)
+    translation.node(leaf.plan).setDecrypt(decrypt).build()
   }
 
-  private def opened(opening: Opened, stored: Seq[Attribute]): Result[Reveal.Opened] =
+  private def opened(opening: Opened, stored: Seq[Attribute]): Result[Decrypt.Opened] =
     for {
       dataType <- Types.of(opening.output.dataType)
       from <- position(opening.from, stored)
       place <- traverse(opening.place.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
     } yield {
-      val column = Reveal.Opened.newBuilder
+      val column = Decrypt.Opened.newBuilder
         .setName(opening.output.name)
         .setColumn(from)
         .setType(dataType)

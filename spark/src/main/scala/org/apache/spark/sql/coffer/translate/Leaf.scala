@@ -1,7 +1,7 @@
 package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
-import org.apache.spark.sql.coffer.proto.plan.Reveal
+import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
@@ -45,7 +45,7 @@ final case class InputLeaf(
 final case class Opened(
     output: Attribute,
     from: Attribute,
-    kind: Reveal.Kind,
+    kind: Decrypt.Kind,
     stored: Option[(Int, String)],
     place: Option[(Attribute, Attribute)])
 

@@ -14,7 +14,7 @@ private[coffer] object Nodes {
     case Node.OpCase.SORT => Seq(node.getSort.getChild)
     case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
     case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
-    case Node.OpCase.REVEAL => Seq(node.getReveal.getChild)
+    case Node.OpCase.DECRYPT => Seq(node.getDecrypt.getChild)
     case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
     case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
     case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET => Nil
@@ -30,7 +30,7 @@ private[coffer] object Nodes {
       case Node.OpCase.SORT => b.getSortBuilder.setChild(f(node.getSort.getChild))
       case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
       case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
-      case Node.OpCase.REVEAL => b.getRevealBuilder.setChild(f(node.getReveal.getChild))
+      case Node.OpCase.DECRYPT => b.getDecryptBuilder.setChild(f(node.getDecrypt.getChild))
       case Node.OpCase.UNION =>
         node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) => b.getUnionBuilder.setChildren(i, f(c)) }
       case Node.OpCase.JOIN => b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))

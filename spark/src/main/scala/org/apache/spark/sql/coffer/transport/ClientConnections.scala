@@ -72,7 +72,7 @@ final class ClientConnections(address: Address, greeting: Hello, epitaph: () => 
 
   override def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
 
-  override def runAtHome(request: RunAtHome): OpenedResult = rows(M.RUN_AT_HOME, request)
+  override def runAtClient(request: RunAtClient): OpenedResult = rows(M.RUN_AT_CLIENT, request)
 
   override def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
 

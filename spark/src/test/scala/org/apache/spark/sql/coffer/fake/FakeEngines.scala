@@ -49,7 +49,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   val begun = new CopyOnWriteArrayList[BeginWrite]()
   val published = new CopyOnWriteArrayList[PublishWrite]()
   val aborted = new CopyOnWriteArrayList[AbortWrite]()
-  val ran = new CopyOnWriteArrayList[RunAtHome]()
+  val ran = new CopyOnWriteArrayList[RunAtClient]()
   val checkedPlain = new CopyOnWriteArrayList[CheckPlain]()
 
   /** What sealed commits are said to tell: rows of a stage by its maps, unpacked bytes by reduce partition. */
@@ -101,7 +101,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
         c.send(C.WRITE_ABORTED_VALUE, WriteAborted.getDefaultInstance)
       case C.RELEASE_KEYS_VALUE => c.send(C.KEYS_RELEASED_VALUE, KeysReleased.newBuilder.setRelease(release).build())
       case C.OPEN_ERROR_VALUE =>
-        val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setMessage("Division by zero.").setPlace("here")
+        val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setMessage("Division by zero.").setLocation("here")
         c.send(C.ERROR_OPENED_VALUE, ErrorOpened.newBuilder.setDetail(detail).build())
       case C.OPEN_METRICS_VALUE => c.send(C.METRICS_OPENED_VALUE, MetricsOpened.getDefaultInstance)
       case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))
@@ -116,7 +116,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.CHECK_PLAIN_VALUE =>
         checkedPlain.add(CheckPlain.parseFrom(payload))
         c.send(C.PLAIN_CHECKED_VALUE, PlainChecked.getDefaultInstance)
-      case C.RUN_AT_HOME_VALUE => home(c, RunAtHome.parseFrom(payload))
+      case C.RUN_AT_CLIENT_VALUE => home(c, RunAtClient.parseFrom(payload))
       case C.END_SESSION_VALUE =>
         ended.add(EndSession.parseFrom(payload).getSession)
         c.send(C.SESSION_ENDED_VALUE, SessionEnded.getDefaultInstance)
@@ -234,7 +234,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   }
 
   /** One row of zeros. */
-  private def home(c: FakeConnection, request: RunAtHome): Unit = {
+  private def home(c: FakeConnection, request: RunAtClient): Unit = {
     ran.add(request)
     val output = attributes(Fragment.parseFrom(request.getFragment).getOutput)
     val zero = new GenericInternalRow(output.map(a => Literal.default(a.dataType).value).toArray[Any])

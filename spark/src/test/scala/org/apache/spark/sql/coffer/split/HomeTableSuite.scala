@@ -9,14 +9,14 @@ import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.ClientBytes
 import org.apache.spark.sql.coffer.plugin.Vouched
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node}
-import org.apache.spark.sql.coffer.proto.wire.RunAtHome
+import org.apache.spark.sql.coffer.proto.wire.RunAtClient
 import org.apache.spark.sql.coffer.translate.Nodes
 
 /** Tables that the client engine reads itself, where engines hold no keys: what it is asked for, and what is refused before. */
 class HomeTableSuite extends AnyFunSuite with SitesFixture {
   override protected def settings: Map[String, String] = Map("spark.coffer.enclave" -> "none")
 
-  private def asked(sql: String): RunAtHome = {
+  private def asked(sql: String): RunAtClient = {
     val (before, stages) = (client.ran.size, client.stages.size)
     spark.sql(sql).collect()
     assert(client.ran.size == before + 1 && client.stages.size == stages, "the client engine alone")
@@ -31,7 +31,7 @@ class HomeTableSuite extends AnyFunSuite with SitesFixture {
 
   private def scans(node: Node): Seq[Node] = if (node.hasScan) Seq(node) else Nodes.children(node).flatMap(scans)
 
-  private def onlyScan(request: RunAtHome): Node = {
+  private def onlyScan(request: RunAtClient): Node = {
     val found = scans(Fragment.parseFrom(request.getFragment).getRoot)
     assert(found.size == 1)
     found.head
@@ -54,9 +54,9 @@ class HomeTableSuite extends AnyFunSuite with SitesFixture {
 
   test("what is not stored as it is, is opened") {
     val root = Fragment.parseFrom(asked("SELECT bonus, name, id FROM e").getFragment).getRoot
-    val reveal = Iterator.iterate(root)(n => if (n.hasProject) n.getProject.getChild else n).find(n => !n.hasProject).get
-    assert(reveal.hasReveal)
-    val opened = reveal.getReveal.getColumnsList.asScala.map(c => c.getName -> c.getStored).toMap
+    val decrypt = Iterator.iterate(root)(n => if (n.hasProject) n.getProject.getChild else n).find(n => !n.hasProject).get
+    assert(decrypt.hasDecrypt)
+    val opened = decrypt.getDecrypt.getColumnsList.asScala.map(c => c.getName -> c.getStored).toMap
     assert(opened == Map("bonus" -> "", "name" -> "c2", "id" -> "c1"))
   }
 
@@ -69,7 +69,7 @@ class HomeTableSuite extends AnyFunSuite with SitesFixture {
     // What is told of the opened id is above its opening.
     val filters =
       Iterator.iterate(root)(n => Nodes.children(n).headOption.getOrElse(Node.getDefaultInstance)).take(6).filter(_.hasFilter).toSeq
-    assert(filters.size == 1 && filters.head.getFilter.getChild.hasReveal)
+    assert(filters.size == 1 && filters.head.getFilter.getChild.hasDecrypt)
   }
 
   test("a join of a table that is read at home with one that engines read happens at home") {

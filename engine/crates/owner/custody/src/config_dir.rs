@@ -10,34 +10,34 @@ pub(crate) const ENV: &str = "COFFER_HOME";
 
 /// The owner's folder at the trusted site. Names paths; opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Home(PathBuf);
+pub struct ConfigDir(PathBuf);
 
-impl Home {
+impl ConfigDir {
     /// This very folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
 
     /// `folder` if given, else `$COFFER_HOME`, else `~/.coffer`.
-    pub fn locate(folder: Option<&Path>) -> Result<Self, HomeError> {
+    pub fn locate(folder: Option<&Path>) -> Result<Self, ConfigDirError> {
         if let Some(folder) = folder {
             return Ok(Self::at(folder));
         }
         match std::env::var_os(ENV) {
             Some(named) if !named.is_empty() => Ok(Self::at(named)),
             _ => Ok(Self::at(
-                std::env::home_dir().ok_or(HomeError::Unknown)?.join(".coffer"),
+                std::env::home_dir().ok_or(ConfigDirError::Unknown)?.join(".coffer"),
             )),
         }
     }
 
     /// Makes the folder, closed to others (mode 0700), unless it is there.
-    pub fn create(&self) -> Result<(), HomeError> {
+    pub fn create(&self) -> Result<(), ConfigDirError> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.0)
-            .map_err(|source| HomeError::Create {
+            .map_err(|source| ConfigDirError::Create {
                 path: self.0.clone(),
                 source,
             })
@@ -76,7 +76,7 @@ impl Home {
 
 /// Why there is no home folder.
 #[derive(Debug, thiserror::Error)]
-pub enum HomeError {
+pub enum ConfigDirError {
     /// Neither an argument nor the environment says where.
     #[error("no home folder is known")]
     Unknown,
@@ -90,12 +90,12 @@ pub enum HomeError {
     },
 }
 
-impl HomeError {
+impl ConfigDirError {
     /// A stable word for the cause.
     pub fn code(&self) -> &'static str {
         match self {
-            HomeError::Unknown => "home_unknown",
-            HomeError::Create { .. } => "home_create",
+            ConfigDirError::Unknown => "home_unknown",
+            ConfigDirError::Create { .. } => "home_create",
         }
     }
 
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn made_closed_to_others() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::at(folder.path().join("a/b"));
-        home.create().unwrap();
-        home.create().unwrap();
+        let config_dir = ConfigDir::at(folder.path().join("a/b"));
+        config_dir.create().unwrap();
+        config_dir.create().unwrap();
         assert_eq!(
-            std::fs::metadata(home.path()).unwrap().permissions().mode() & 0o777,
+            std::fs::metadata(config_dir.path()).unwrap().permissions().mode() & 0o777,
             0o700
         );
     }

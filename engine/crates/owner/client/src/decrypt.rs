@@ -12,7 +12,7 @@ use crate::{ClientError, tables::Opened};
 impl Opened {
     /// Opens values of a stored column (`c7`), in the type of the column it holds. `file` and `row` are the values of the
     /// table's `file` and `row` columns in the same rows: `std` and `ashe` need them.
-    pub(crate) fn reveal(
+    pub(crate) fn decrypt(
         &self,
         stored: &str,
         ciphertext: &ArrayRef,
@@ -25,7 +25,7 @@ impl Opened {
 
     /// Opens sums over an `ashe` column: states of `coffer_schemes::AsheSum`, one for each row; in the type that Spark gives to a sum of
     /// the column. NULL, and a sum of no value, is NULL.
-    pub(crate) fn reveal_sum(&self, stored: &str, states: &BinaryArray) -> Result<ArrayRef, ClientError> {
+    pub(crate) fn decrypt_sum(&self, stored: &str, states: &BinaryArray) -> Result<ArrayRef, ClientError> {
         let (codec, at) = self.codec_of(stored)?;
         Ok(codec.open_sums(at, states)?)
     }
@@ -48,8 +48,8 @@ mod tests {
 
     use arrow::array::{Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array};
     use coffer_catalog::{Error, NewColumns, TableWrite};
-    use coffer_custody::{Home, Keyring, Passphrase, Vault};
-    use coffer_format::{Form, StoredColumn, WriteOptions, parse_ddl};
+    use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault};
+    use coffer_format::{StoredColumn, StoredEncoding, WriteOptions, parse_ddl};
     use coffer_schemes::{AsheSum, FileIds, Protection};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -63,15 +63,16 @@ mod tests {
     fn table() -> (tempfile::TempDir, Opened, RecordBatch) {
         let folder = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(folder.path()).unwrap();
-        let home = Home::at(root.join("home"));
-        home.create().unwrap();
-        let vault = Vault::from(Keyring::create(&home.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-        let policy = coffer_catalog::policy::replace(&home, vault.keyring(), POLICY).unwrap();
+        let config_dir = ConfigDir::at(root.join("home"));
+        config_dir.create().unwrap();
+        let vault =
+            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let policy = coffer_catalog::policy::replace(&config_dir, vault.keyring(), POLICY).unwrap();
         let new = NewColumns {
             columns: parse_ddl("a INT, d DECIMAL(9,2)").unwrap(),
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&home, &vault, &policy, "t", &root.join("t"), new).unwrap();
+        let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
         let writer = write.writer(WriteOptions::default()).unwrap();
         let mut pins = Vec::new();
         let mut batches = Vec::new();
@@ -97,11 +98,11 @@ mod tests {
         (folder, Opened::Sealed(Box::new(table)), rows)
     }
 
-    fn stored(table: &Opened, column: u32, form: Form) -> StoredColumn {
+    fn stored(table: &Opened, column: u32, encoding: StoredEncoding) -> StoredColumn {
         let Opened::Sealed(table) = table else {
             panic!("a plain table");
         };
-        let found = |stored: &&StoredColumn| stored.column == column && stored.form == form;
+        let found = |stored: &&StoredColumn| stored.column == column && stored.encoding == encoding;
         table.manifest().stored.iter().find(found).unwrap().clone()
     }
 
@@ -111,31 +112,34 @@ mod tests {
         // Every third row, from the last to the first: of both files.
         let picked = UInt32Array::from_iter_values((0..100).rev().step_by(3));
         let taken = arrow::compute::take_record_batch(&rows, &picked).unwrap();
-        let column = |column, form| Arc::clone(taken.column_by_name(&stored(&table, column, form).name()).unwrap());
-        let (file, row) = (column(0, Form::File), column(0, Form::Row));
+        let column =
+            |column, encoding| Arc::clone(taken.column_by_name(&stored(&table, column, encoding).name()).unwrap());
+        let (file, row) = (column(0, StoredEncoding::File), column(0, StoredEncoding::Row));
         let wanted = Int32Array::from_iter((0..100).rev().step_by(3).map(|i| (i % 5 != 2).then_some(i)));
-        for form in [
-            Form::Of(Protection::Std),
-            Form::Of(Protection::Ashe),
-            Form::Of(Protection::Det),
+        for encoding in [
+            StoredEncoding::Of(Protection::Std),
+            StoredEncoding::Of(Protection::Ashe),
+            StoredEncoding::Of(Protection::Det),
         ] {
-            let name = stored(&table, 1, form).name();
-            let opened = table.reveal(&name, &column(1, form), Some(&file), Some(&row)).unwrap();
-            assert_eq!(opened.as_ref(), &wanted as &dyn Array, "{form}");
+            let name = stored(&table, 1, encoding).name();
+            let opened = table
+                .decrypt(&name, &column(1, encoding), Some(&file), Some(&row))
+                .unwrap();
+            assert_eq!(opened.as_ref(), &wanted as &dyn Array, "{encoding}");
         }
-        let ope = stored(&table, 2, Form::Of(Protection::Ope)).name();
+        let ope = stored(&table, 2, StoredEncoding::Of(Protection::Ope)).name();
         let opened = table
-            .reveal(&ope, &column(2, Form::Of(Protection::Ope)), None, None)
+            .decrypt(&ope, &column(2, StoredEncoding::Of(Protection::Ope)), None, None)
             .unwrap();
         assert_eq!(opened.data_type(), &arrow::datatypes::DataType::Decimal128(9, 2));
         assert_eq!(opened.as_primitive::<arrow::datatypes::Decimal128Type>().value(0), 79);
 
         // Of another row, or without a place.
-        let std = stored(&table, 1, Form::Of(Protection::Std)).name();
+        let std = stored(&table, 1, StoredEncoding::Of(Protection::Std)).name();
         let elsewhere: ArrayRef = Arc::new(Int64Array::from(vec![0; picked.len()]));
-        let moved = table.reveal(
+        let moved = table.decrypt(
             &std,
-            &column(1, Form::Of(Protection::Std)),
+            &column(1, StoredEncoding::Of(Protection::Std)),
             Some(&file),
             Some(&elsewhere),
         );
@@ -145,21 +149,21 @@ mod tests {
         ));
         assert!(
             table
-                .reveal(&std, &column(1, Form::Of(Protection::Std)), None, None)
+                .decrypt(&std, &column(1, StoredEncoding::Of(Protection::Std)), None, None)
                 .is_err()
         );
-        assert!(table.reveal("c99", &file, None, None).is_err());
+        assert!(table.decrypt("c99", &file, None, None).is_err());
     }
 
     #[test]
     fn sums_open_in_sparks_type_of_a_sum() {
         let (_folder, table, rows) = table();
-        let column = |column, form| rows.column_by_name(&stored(&table, column, form).name()).unwrap();
-        let files = FileIds::resolve(column(0, Form::File)).unwrap();
-        let numbers = column(0, Form::Row).as_primitive::<arrow::datatypes::Int64Type>();
+        let column = |column, encoding| rows.column_by_name(&stored(&table, column, encoding).name()).unwrap();
+        let files = FileIds::resolve(column(0, StoredEncoding::File)).unwrap();
+        let numbers = column(0, StoredEncoding::Row).as_primitive::<arrow::datatypes::Int64Type>();
         let state = |of| {
             let mut sum = AsheSum::default();
-            let values = column(of, Form::Of(Protection::Ashe)).as_primitive::<arrow::datatypes::Int64Type>();
+            let values = column(of, StoredEncoding::Of(Protection::Ashe)).as_primitive::<arrow::datatypes::Int64Type>();
             sum.add_batch(values, &files, numbers).unwrap();
             sum.encode()
         };
@@ -168,7 +172,7 @@ mod tests {
         let empty = AsheSum::default().encode();
         let states = BinaryArray::from(vec![Some(a.as_slice()), None, Some(empty.as_slice())]);
         let sums = table
-            .reveal_sum(&stored(&table, 1, Form::Of(Protection::Ashe)).name(), &states)
+            .decrypt_sum(&stored(&table, 1, StoredEncoding::Of(Protection::Ashe)).name(), &states)
             .unwrap();
         assert_eq!(
             sums.as_ref(),
@@ -176,7 +180,7 @@ mod tests {
         );
         let states = BinaryArray::from(vec![Some(d.as_slice())]);
         let sums = table
-            .reveal_sum(&stored(&table, 2, Form::Of(Protection::Ashe)).name(), &states)
+            .decrypt_sum(&stored(&table, 2, StoredEncoding::Of(Protection::Ashe)).name(), &states)
             .unwrap();
         let want = Decimal128Array::from(vec![Some(i128::from(wanted) - 80 * 20)]);
         assert_eq!(
@@ -186,13 +190,16 @@ mod tests {
         // Another column's key, and bytes that are no state.
         assert!(
             table
-                .reveal_sum(&stored(&table, 2, Form::Of(Protection::Ope)).name(), &states)
+                .decrypt_sum(&stored(&table, 2, StoredEncoding::Of(Protection::Ope)).name(), &states)
                 .is_err()
         );
         let nonsense = BinaryArray::from(vec![Some(&b"nonsense"[..])]);
         assert!(
             table
-                .reveal_sum(&stored(&table, 1, Form::Of(Protection::Ashe)).name(), &nonsense)
+                .decrypt_sum(
+                    &stored(&table, 1, StoredEncoding::Of(Protection::Ashe)).name(),
+                    &nonsense
+                )
                 .is_err()
         );
     }

@@ -9,11 +9,11 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::{
-    BuildContext, Revealer, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill, with_task_io,
+    BuildContext, Decryptor, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill, with_task_io,
 };
 use coffer_protocol::{
-    plan::{Fragment, Input, Node, node::Op, reveal::Opened as Opening},
-    wire::{ResultKept, RunAtHome},
+    plan::{Fragment, Input, Node, decrypt::Opened as Opening, node::Op},
+    wire::{ResultKept, RunAtClient},
 };
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// In errors: no stage, but what runs here. (The plugin numbers stages from 1.)
-const AT_HOME: u32 = 0;
+const AT_CLIENT: u32 = 0;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -56,9 +56,9 @@ pub(crate) struct Rows {
 }
 
 impl Service {
-    pub(crate) fn run_at_home(&self, request: &RunAtHome) -> Result<ResultRows, ClientError> {
+    pub(crate) fn run_at_client(&self, request: &RunAtClient) -> Result<ResultRows, ClientError> {
         let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
-        self.may_reveal(&fragment)?;
+        self.may_decrypt(&fragment)?;
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let mut inputs = HashMap::new();
@@ -77,7 +77,7 @@ impl Service {
                 },
                 kept => session.kept.remove(&kept).ok_or(ClientError::KeptUnknown(kept))?,
             };
-            origins.merge(AT_HOME, &rows.origins)?;
+            origins.merge(AT_CLIENT, &rows.origins)?;
             if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
                 return Err(ClientError::Malformed("fragment"));
             }
@@ -87,13 +87,13 @@ impl Service {
         let mut uses = Uses::default();
         let reads = self.reads(request, &fragment, &mut uses)?;
         let mut tables = HashMap::new();
-        for column in revealed(&fragment) {
+        for column in decrypted(&fragment) {
             let table = self.table(column.handle)?;
             uses.read(&table, [column.stored.as_str()], &KekSet::new());
             tables.insert(column.handle, table);
         }
         if !uses.is_empty() {
-            self.audit_home(query, uses)?;
+            self.audit_client(query, uses)?;
         }
         run(
             &fragment,
@@ -121,7 +121,7 @@ impl Service {
             count += batch.num_rows() as u64;
             bytes = bytes.saturating_add(batch.get_array_memory_size() as u64);
             if bytes > most {
-                return Err(ClientError::TooMuchHome(most));
+                return Err(ClientError::TooMuchAtClient(most));
             }
             batches.push(batch);
         }
@@ -153,7 +153,7 @@ pub(crate) fn run(
     fragment: &Fragment,
     inputs: HashMap<u32, Rows>,
     reads: Reads,
-    revealer: Option<Arc<dyn Revealer>>,
+    decryptor: Option<Arc<dyn Decryptor>>,
     limits: Option<Limits<'_>>,
 ) -> Result<ResultRows, ClientError> {
     let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
@@ -163,11 +163,11 @@ pub(crate) fn run(
         &BuildContext {
             partitions: 1,
             expressions: &CompileContext::default(),
-            revealer,
+            decryptor,
         },
     )?;
     let reads = Arc::new(reads);
-    let side = HomeSide {
+    let side = ClientSide {
         inputs: Mutex::new(inputs),
         reads: Arc::clone(&reads),
     };
@@ -244,9 +244,9 @@ pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
 }
 
 /// The stored columns that a fragment opens. (What has no handle is opened without a key.)
-pub(crate) fn revealed(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
+pub(crate) fn decrypted(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
     let opened = nodes(fragment).into_iter().filter_map(|node| match &node.op {
-        Some(Op::Reveal(reveal)) => Some(&reveal.columns),
+        Some(Op::Decrypt(decrypt)) => Some(&decrypt.columns),
         _ => None,
     });
     opened.flatten().filter(|column| column.handle != 0)
@@ -265,12 +265,12 @@ pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError>
 }
 
 /// The rows at hand, as the plan's inputs, each read once; and the tables that it reads.
-struct HomeSide {
+struct ClientSide {
     inputs: Mutex<HashMap<u32, Rows>>,
     reads: Arc<Reads>,
 }
 
-impl HomeSide {
+impl ClientSide {
     fn take(&self, id: u32) -> DataResult<Rows> {
         let mut held = self.inputs.lock();
         held.remove(&id)
@@ -289,7 +289,7 @@ fn stream_of(
     ))
 }
 
-impl TaskIo for HomeSide {
+impl TaskIo for ClientSide {
     fn partition(&self) -> u32 {
         0
     }
@@ -332,22 +332,22 @@ fn refused(error: ClientError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-impl Revealer for Keys {
+impl Decryptor for Keys {
     fn open(
         &self,
         handle: u32,
         stored: &str,
         column: &ArrayRef,
-        place: Option<(&ArrayRef, &ArrayRef)>,
+        position: Option<(&ArrayRef, &ArrayRef)>,
     ) -> DataResult<ArrayRef> {
-        let (file, row) = place.unzip();
-        self.table(handle)?.reveal(stored, column, file, row).map_err(refused)
+        let (file, row) = position.unzip();
+        self.table(handle)?.decrypt(stored, column, file, row).map_err(refused)
     }
 
     fn open_sums(&self, handle: u32, stored: &str, states: &ArrayRef) -> DataResult<ArrayRef> {
         let states = states.as_binary_opt::<i32>();
         let states = states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
-        self.table(handle)?.reveal_sum(stored, states).map_err(refused)
+        self.table(handle)?.decrypt_sum(stored, states).map_err(refused)
     }
 
     fn counts(&self, states: &ArrayRef) -> DataResult<ArrayRef> {

@@ -12,7 +12,7 @@ pub type FileId = [u8; 16];
 
 /// Where the rows of an array lie.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum RowPositions<'a> {
     /// It does not matter: `plain`, `tee`, `det`, `ope`, `ore`.
     Anywhere,
     /// Rows `first_row`, `first_row + 1`, … of one file.
@@ -31,7 +31,7 @@ pub enum Place<'a> {
     },
 }
 
-impl Place<'_> {
+impl RowPositions<'_> {
     /// File and row number of row `i`; none if the place does not tell, or a NULL stands where it should.
     pub(crate) fn at(&self, i: usize) -> Option<(FileId, u64)> {
         match self {
@@ -118,12 +118,12 @@ impl FileIds {
 
     /// The id at a row; none for NULL.
     pub fn at(&self, i: usize) -> Option<FileId> {
-        let place = match &self.index {
+        let positions = match &self.index {
             Index::One(rows) => (i < *rows).then_some(0)?,
             Index::Each => i,
             Index::Listed(index) => *index.get(i)?,
         };
-        *self.distinct.get(place)?
+        *self.distinct.get(positions)?
     }
 }
 

@@ -20,7 +20,7 @@ pub const FILE_ID: usize = 16;
 /// What a stored column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum Form {
+pub enum StoredEncoding {
     /// A column's values, under one of its protections.
     Of(Protection),
     /// The file's id, in each row, for values that say nothing without it.
@@ -29,7 +29,7 @@ pub enum Form {
     Row,
 }
 
-impl Form {
+impl StoredEncoding {
     /// The protection that it is; none of a file's id and row numbers.
     pub fn protection(self) -> Option<Protection> {
         match self {
@@ -58,8 +58,9 @@ impl Form {
     }
 
     /// Whether its values say nothing without the file's id and the row's number.
-    pub fn needs_place(self) -> bool {
-        self.protection().is_some_and(|protection| protection.row().needs_place)
+    pub fn needs_position(self) -> bool {
+        self.protection()
+            .is_some_and(|protection| protection.row().needs_position)
     }
 
     /// Whether it uses what a policy may say of a column.
@@ -68,13 +69,13 @@ impl Form {
     }
 }
 
-impl From<Form> for &'static str {
-    fn from(form: Form) -> Self {
-        form.name()
+impl From<StoredEncoding> for &'static str {
+    fn from(encoding: StoredEncoding) -> Self {
+        encoding.name()
     }
 }
 
-impl TryFrom<String> for Form {
+impl TryFrom<String> for StoredEncoding {
     type Error = UnknownProtection;
 
     fn try_from(name: String) -> Result<Self, UnknownProtection> {
@@ -89,7 +90,7 @@ impl TryFrom<String> for Form {
     }
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for StoredEncoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -104,7 +105,8 @@ pub struct StoredColumn {
     /// Whose values it holds, by id; 0: no column's.
     pub column: u32,
     /// What it holds.
-    pub form: Form,
+    #[serde(rename = "form")]
+    pub encoding: StoredEncoding,
     /// Of what is stored.
     #[serde(rename = "type")]
     pub kind: SparkType,
@@ -155,7 +157,7 @@ impl StoredColumn {
     /// What its protection does to the column's values; none of a file's id and row numbers. `texts`: whether they are
     /// strings or bytes, which a prefix says as well.
     pub fn treatment(&self, texts: bool) -> Option<Treatment> {
-        let protection = self.form.protection()?;
+        let protection = self.encoding.protection()?;
         Some(protection.treatment(texts || self.prefix.is_some()))
     }
 
@@ -173,7 +175,7 @@ impl StoredColumn {
     pub fn group(&self, table: TableId) -> String {
         match self.link {
             Some(link) => link.to_string(),
-            None if self.form.is_linked() => format!("{table}.{}", self.column),
+            None if self.encoding.is_linked() => format!("{table}.{}", self.column),
             None => String::new(),
         }
     }
@@ -216,10 +218,10 @@ mod link_id {
 mod tests {
     use super::*;
 
-    fn stored(id: u32, column: u32, form: &str) -> StoredColumn {
+    fn stored(id: u32, column: u32, encoding: &str) -> StoredColumn {
         let text = format!(
-            r#"{{"id":{id},"column":{column},"form":"{form}","type":"{}","nullable":true}}"#,
-            if form == "det" || form == "file" {
+            r#"{{"id":{id},"column":{column},"form":"{encoding}","type":"{}","nullable":true}}"#,
+            if encoding == "det" || encoding == "file" {
                 "binary"
             } else {
                 "bigint"

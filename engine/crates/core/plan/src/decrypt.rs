@@ -1,4 +1,4 @@
-//! Reveal: ciphertexts that were brought home, opened. Only the client engine has the keys; other engines refuse the node.
+//! Decrypt: ciphertexts that were brought home, opened. Only the client engine has the keys; other engines refuse the node.
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +6,7 @@ use arrow::{
     array::{ArrayRef, RecordBatch, RecordBatchOptions},
     datatypes::SchemaRef,
 };
-use coffer_protocol::plan::reveal::{Kind, Opened};
+use coffer_protocol::plan::decrypt::{Kind, Opened};
 use datafusion_common::{Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::EquivalenceProperties;
@@ -22,14 +22,14 @@ use futures::StreamExt;
 use crate::{Unsupported, operator::operator_basics};
 
 /// Who holds the keys of stored columns.
-pub trait Revealer: fmt::Debug + Send + Sync {
-    /// Values of a stored column of the table behind `handle`. `place`: of which file and row each is (std, ashe).
+pub trait Decryptor: fmt::Debug + Send + Sync {
+    /// Values of a stored column of the table behind `handle`. `index`: of which file and row each is (std, ashe).
     fn open(
         &self,
         handle: u32,
         stored: &str,
         column: &ArrayRef,
-        place: Option<(&ArrayRef, &ArrayRef)>,
+        index: Option<(&ArrayRef, &ArrayRef)>,
     ) -> Result<ArrayRef>;
 
     /// Sums, from states of `ashe_sum` over a stored column; NULL where a state has no values.
@@ -41,22 +41,22 @@ pub trait Revealer: fmt::Debug + Send + Sync {
 
 /// Opens some columns of each batch.
 #[derive(Debug)]
-pub(crate) struct RevealExec {
+pub(crate) struct DecryptExec {
     child: Arc<dyn ExecutionPlan>,
     columns: Arc<[Opened]>,
-    revealer: Arc<dyn Revealer>,
+    decryptor: Arc<dyn Decryptor>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl RevealExec {
+impl DecryptExec {
     /// `schema` has the names and types of `columns`.
     pub(crate) fn try_new(
         node: u32,
         child: Arc<dyn ExecutionPlan>,
         columns: Arc<[Opened]>,
-        revealer: Arc<dyn Revealer>,
+        decryptor: Arc<dyn Decryptor>,
         schema: SchemaRef,
     ) -> Result<Self, Unsupported> {
         let below = child.schema().fields().len();
@@ -70,13 +70,13 @@ impl RevealExec {
                 what: "a column to open that is not there",
             });
         }
-        Ok(Self::of(child, columns, revealer, schema))
+        Ok(Self::of(child, columns, decryptor, schema))
     }
 
     fn of(
         child: Arc<dyn ExecutionPlan>,
         columns: Arc<[Opened]>,
-        revealer: Arc<dyn Revealer>,
+        decryptor: Arc<dyn Decryptor>,
         schema: SchemaRef,
     ) -> Self {
         let properties = Arc::new(PlanProperties::new(
@@ -88,7 +88,7 @@ impl RevealExec {
         Self {
             child,
             columns,
-            revealer,
+            decryptor,
             schema,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -96,14 +96,14 @@ impl RevealExec {
     }
 }
 
-impl DisplayAs for RevealExec {
+impl DisplayAs for DecryptExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         let opened = self.columns.iter().filter(|column| column.kind() != Kind::AsIs);
-        write!(f, "RevealExec: columns={}", opened.count())
+        write!(f, "DecryptExec: columns={}", opened.count())
     }
 }
 
-impl ExecutionPlan for RevealExec {
+impl ExecutionPlan for DecryptExec {
     operator_basics!(any);
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -115,19 +115,19 @@ impl ExecutionPlan for RevealExec {
             (Some(child), true) => Ok(Arc::new(Self::of(
                 child,
                 Arc::clone(&self.columns),
-                Arc::clone(&self.revealer),
+                Arc::clone(&self.decryptor),
                 Arc::clone(&self.schema),
             ))),
-            _ => internal_err!("a reveal has one child"),
+            _ => internal_err!("a decryption has one child"),
         }
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let input = self.child.execute(partition, context)?;
-        let (columns, revealer, schema) = (
+        let (columns, decryptor, schema) = (
             Arc::clone(&self.columns),
-            Arc::clone(&self.revealer),
+            Arc::clone(&self.decryptor),
             Arc::clone(&self.schema),
         );
         let opened = input.map(move |batch| {
@@ -135,7 +135,7 @@ impl ExecutionPlan for RevealExec {
             let _timer = metrics.elapsed_compute().timer();
             let opened = columns
                 .iter()
-                .map(|column| open(column, &batch, revealer.as_ref()))
+                .map(|column| open(column, &batch, decryptor.as_ref()))
                 .collect::<Result<Vec<_>>>()?;
             let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
             let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), opened, &options)?;
@@ -153,7 +153,7 @@ impl ExecutionPlan for RevealExec {
     }
 }
 
-fn open(column: &Opened, batch: &RecordBatch, revealer: &dyn Revealer) -> Result<ArrayRef> {
+fn open(column: &Opened, batch: &RecordBatch, decryptor: &dyn Decryptor) -> Result<ArrayRef> {
     let at = |position: u32| {
         usize::try_from(position)
             .ok()
@@ -165,14 +165,14 @@ fn open(column: &Opened, batch: &RecordBatch, revealer: &dyn Revealer) -> Result
         Kind::AsIs => Ok(Arc::clone(stored)),
         Kind::Value => {
             let placed = column.file != column.row;
-            let place = if placed {
+            let index = if placed {
                 Some((at(column.file)?, at(column.row)?))
             } else {
                 None
             };
-            revealer.open(column.handle, &column.stored, stored, place)
+            decryptor.open(column.handle, &column.stored, stored, index)
         }
-        Kind::Sum => revealer.open_sums(column.handle, &column.stored, stored),
-        Kind::Count => revealer.counts(stored),
+        Kind::Sum => decryptor.open_sums(column.handle, &column.stored, stored),
+        Kind::Count => decryptor.counts(stored),
     }
 }

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from coffer_adversary import below, expected, registry
-from coffer_adversary.arena import Arena, Kind
+from coffer_adversary.attack_cluster import AttackCluster, Kind
 from coffer_adversary.orchestrator import Campaign
 from coffer_adversary.report import Report
 
@@ -55,13 +55,13 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="coffer-attack-", dir=arguments.folder))
 
-    made: list[Arena] = []
+    made: list[AttackCluster] = []
 
-    def arena(kind: Kind) -> Arena:
-        made.append(Arena(folder / kind, kind=kind, scale=arguments.scale, like=made[0] if made else None))
+    def cluster(kind: Kind) -> AttackCluster:
+        made.append(AttackCluster(folder / kind, kind=kind, scale=arguments.scale, like=made[0] if made else None))
         return made[-1]
 
-    campaign = Campaign(mutations, arena, seed=arguments.seed)
+    campaign = Campaign(mutations, cluster, seed=arguments.seed)
     report = campaign.report
     interrupted = False
     try:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coffer_adversary import hostile
-from coffer_adversary.hostile import Told
+from coffer_adversary.hostile import Applied
 from coffer_adversary.mutation import Outcome
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,24 @@ class Intrusion:
     chain: bool = False
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        what, answer = hostile.send_harm(arena, rng.getrandbits(48), chain=self.chain)
-        if hostile.ran_harm(arena):
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        what, answer = hostile.send_harm(cluster, rng.getrandbits(48), chain=self.chain)
+        if hostile.ran_harm(cluster):
             return Outcome(True, "wrong", "gadget-ran", f"{what}: {answer}")
         if "filter status: REJECTED" not in answer:
             return Outcome(True, "wrong", "not-refused", f"{what}: {answer[:300]}")
-        question = arena.ask(rng)
-        judgement = arena.judge(question, lambda: arena.run(question))
+        question = cluster.ask(rng)
+        judgement = cluster.judge(question, lambda: cluster.run(question))
         if judgement.verdict != "right_rows":
             return Outcome(True, "wrong", judgement.check, f"{what}, then {question.name}: {judgement.detail}")
         return Outcome(True, "detected", "COFFER_DESERIALIZATION_FILTER", what)
 
 
 MUTATIONS = (
-    Told("gadget-as-result"),
-    Told("gadget-as-map-status", ("shuffled", "merged")),
-    Told("gadget-inside-a-result"),
-    Told("gadget-as-accumulator"),
+    Applied("gadget-as-result"),
+    Applied("gadget-as-map-status", ("shuffled", "merged")),
+    Applied("gadget-inside-a-result"),
+    Applied("gadget-as-accumulator"),
     Intrusion("gadget-to-the-drivers-ports"),
     Intrusion("gadget-chain-to-the-drivers-ports", chain=True),
 )

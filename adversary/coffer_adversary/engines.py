@@ -1,4 +1,4 @@
-"""Lies about who an engine is and whom it serves: evidence, challenges, owners, and releases of keys.
+"""Mutations about who an engine is and whom it serves: evidence, challenges, owners, and releases of keys.
 
 Simulated evidence measures nothing: an engine of another build shows itself by its version, and by a report that is another.
 What a quote of real hardware must say is a matter of its verifier, and of recorded quotes.
@@ -18,7 +18,7 @@ from coffer_adversary.pair import Message, Pair, Silent, field
 from coffer_testing.owner import Owner
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 # Fields of EngineEvidence and of Release.
 _PROTOCOL, _KIND, _KEY, _REPORT, _VERSION = 1, 2, 3, 4, 5
@@ -30,9 +30,9 @@ _REFUSALS = frozenset({pair.REFUSED, pair.FAILED, pair.PROBLEM})
 class Sites:
     """The owner's pair, attested, and a stranger's: another owner with an engine of their own."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.own = Pair(arena.owner)
-        self.strange = Pair(Owner.create(arena.folder / "second-driver"))
+    def __init__(self, cluster: AttackCluster) -> None:
+        self.own = Pair(cluster.owner)
+        self.strange = Pair(Owner.create(cluster.folder / "second-driver"))
         self.id = self.own.admitted()
         self.strange_id = self.strange.admitted()
 
@@ -64,15 +64,15 @@ Tell = Callable[[Sites, random.Random], tuple[str, Answer]]
 
 
 @dataclass(frozen=True)
-class Said:
+class Sent:
     """One message that is not what it says; whoever gets it must refuse it by a code, and go on serving its owner."""
 
     name: str
     tell: Tell
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        sites = arena.keep("sites", lambda: Sites(arena))
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        sites = cluster.keep("sites", lambda: Sites(cluster))
         sites.begin()
         try:
             what, (kind, answer) = self.tell(sites, rng)
@@ -155,7 +155,7 @@ def _release_to_a_new_engine(sites: Sites, rng: random.Random) -> tuple[str, Ans
 
 
 def _of_an_ended_session(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
-    """A task of a session that has ended at home: the client engine gives no keys for it."""
+    """A task of a session that has ended at the client: the client engine gives no keys for it."""
     session = sites.own.session()
     sites.own.to_client.ask(pair.END_SESSION, {1: session})
     del rng
@@ -278,26 +278,26 @@ def _otherwise(content: bytes, rng: random.Random) -> bytes:
 
 
 MUTATIONS = (
-    Said("engine-second-owner", _second_driver),
-    Said("engine-owner-key-malformed", _owner_key_malformed),
-    Said("engine-attest-otherwise", _attest_otherwise),
-    Said("release-changed", _release_changed),
-    Said("release-for-another-engine", _release_for_another_engine),
-    Said("release-by-another-owner", _release_by_another_owner),
-    Said("release-of-two-mixed", _release_of_fields_mixed),
-    Said("release-to-a-new-engine", _release_to_a_new_engine),
-    Said("release-of-an-ended-session", _of_an_ended_session),
-    Said("release-for-an-unknown-engine", _unknown_engine),
-    Said("admission-over-another-key", _with(_other_key)),
-    Said("admission-of-another-report", _with(_other_report)),
-    Said("admission-of-another-version", _with(_other_version)),
-    Said("admission-of-another-kind", _with(_other_kind)),
-    Said("admission-of-another-protocol", _with(_other_protocol)),
-    Said("admission-without-a-field", _with(_without_a_field)),
-    Said("admission-of-noise", _noise),
-    Said("admission-again", _again),
-    Said("admission-of-an-old-challenge", _old_challenge),
-    Said("admission-of-no-challenge", _made_up_challenge),
-    Said("admission-for-another-owner", _for_another_owner),
-    Said("admission-by-a-second-driver", _stolen),
+    Sent("engine-second-owner", _second_driver),
+    Sent("engine-owner-key-malformed", _owner_key_malformed),
+    Sent("engine-attest-otherwise", _attest_otherwise),
+    Sent("release-changed", _release_changed),
+    Sent("release-for-another-engine", _release_for_another_engine),
+    Sent("release-by-another-owner", _release_by_another_owner),
+    Sent("release-of-two-mixed", _release_of_fields_mixed),
+    Sent("release-to-a-new-engine", _release_to_a_new_engine),
+    Sent("release-of-an-ended-session", _of_an_ended_session),
+    Sent("release-for-an-unknown-engine", _unknown_engine),
+    Sent("admission-over-another-key", _with(_other_key)),
+    Sent("admission-of-another-report", _with(_other_report)),
+    Sent("admission-of-another-version", _with(_other_version)),
+    Sent("admission-of-another-kind", _with(_other_kind)),
+    Sent("admission-of-another-protocol", _with(_other_protocol)),
+    Sent("admission-without-a-field", _with(_without_a_field)),
+    Sent("admission-of-noise", _noise),
+    Sent("admission-again", _again),
+    Sent("admission-of-an-old-challenge", _old_challenge),
+    Sent("admission-of-no-challenge", _made_up_challenge),
+    Sent("admission-for-another-owner", _for_another_owner),
+    Sent("admission-by-a-second-driver", _stolen),
 )

@@ -62,7 +62,7 @@ def _by(code: str, *checks: str) -> frozenset[str]:
 
 # ---- codes by check ----------------------------------------------------------------------------------------------------
 
-# Streams are checked by the engine that reads them; those of results and of parts at home, by the client engine.
+# Streams are checked by the engine that reads them; those of results and of parts at the client, by the client engine.
 _TAG = frozenset({"COFFER_FRAME_TAG", "stream_tag"})
 _ORDER = frozenset({"COFFER_FRAME_ORDER", "COFFER_STREAM_CUT", "COFFER_STREAM_FORMAT", "stream_order", "stream_length"})
 _LONGER = frozenset({"COFFER_STREAM_FORMAT", "COFFER_STREAM_LENGTH", "stream_order"})
@@ -72,11 +72,11 @@ _REPEATED = frozenset({"COFFER_STREAM_REPEATED", "stream_order"})
 _ATTEMPT = frozenset({"COFFER_STREAM_ATTEMPT", "stream_place"})
 _FOREIGN = frozenset({"COFFER_STREAM_FOREIGN", "stream_place"})
 # Which of them, depends on the bit or byte.
-_AT_HOME = _by("stream", "tag", "order", "length", "format", "place") | {"stream_count"}
+_AT_CLIENT = _by("stream", "tag", "order", "length", "format", "place") | {"stream_count"}
 _STREAM = _by("COFFER_FRAME", "TAG", "ORDER", "LENGTH", "FORMAT") | _by(
     "COFFER_STREAM", "FORMAT", "LENGTH", "CUT", "ATTEMPT", "FOREIGN", "MISSING", "REPEATED"
 )
-_ANY_STREAM = _STREAM | _AT_HOME
+_ANY_STREAM = _STREAM | _AT_CLIENT
 _COMMIT = frozenset({"commit_opening_tag"})
 _COMMIT_BYTES = _by("commit_opening", "tag", "length", "format")
 _ERROR = frozenset({"opening_tag"})
@@ -161,9 +161,9 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("replay-stream-of-*-relabelled", _TAG),
     _must("replay-stream-of-*", _ATTEMPT),
     _must("replay-input-of-*", _ATTEMPT | _MISSING),
-    _harmless("honest-twin", "a second run of a task over the same inputs does not count, and changes nothing"),
+    _harmless("honest-duplicate", "a second run of a task over the same inputs does not count, and changes nothing"),
     _harmless(
-        "tampered-twin",
+        "tampered-duplicate",
         "the run over altered inputs is beside the one that counts; that it may not end well is judged below Spark",
     ),
     # its outcome
@@ -383,19 +383,19 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("result-of-an-earlier-task", _COMMIT | {"result_partition"}, _RESULT),
     _must("result-of-*", {"result_partition"}, _RESULT),
     _must("result-*", {"COFFER_TASK_RESULT"}, _RESULT),
-    # home.py
-    _must("home-input-missing", {"COFFER_TASK_RESULT"}),
-    _must("home-input-without-bytes", {"COFFER_TASK_RESULT"}),
-    _must("home-input-of-another-partition", {"result_partition"}),
-    _must("home-input-as-another-task", _COMMIT | {"result_partition"}),
-    _must("home-input-as-the-other", _COMMIT),
-    _must("home-input-record-of-the-other", _COMMIT),
-    _must("home-input-stream-of-the-other", {"stream_place", "stream_tag"}),
-    _must("home-input-extended", {"stream_order"}),
-    _must("home-input-emptied", {"stream_length"}),
-    _must("home-input-twice", {"stream_order"}),
-    _must("home-input-cut", {"stream_length"}),
-    _must("home-input-*", _AT_HOME),
+    # client_inputs.py
+    _must("client-input-missing", {"COFFER_TASK_RESULT"}),
+    _must("client-input-without-bytes", {"COFFER_TASK_RESULT"}),
+    _must("client-input-of-another-partition", {"result_partition"}),
+    _must("client-input-as-another-task", _COMMIT | {"result_partition"}),
+    _must("client-input-as-the-other", _COMMIT),
+    _must("client-input-record-of-the-other", _COMMIT),
+    _must("client-input-stream-of-the-other", {"stream_place", "stream_tag"}),
+    _must("client-input-extended", {"stream_order"}),
+    _must("client-input-emptied", {"stream_length"}),
+    _must("client-input-twice", {"stream_order"}),
+    _must("client-input-cut", {"stream_length"}),
+    _must("client-input-*", _AT_CLIENT),
     # engines.py
     _must("engine-second-owner", {"other_owner"}),
     _must("engine-owner-key-malformed", {"malformed_owner_key"}),

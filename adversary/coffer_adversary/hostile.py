@@ -1,6 +1,6 @@
 """An executor that lies: the component of `spark/src/test/…/hostile`, in a jar that is built beside the plugin's.
 
-It is loaded into the arena's local driver and sleeps there until a mutation arms one of its lies for one query.
+It is loaded into the cluster's local driver and sleeps there until a mutation arms one of its mutations for one query.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from coffer._find import find_jar
 from coffer.session import PLUGIN
-from coffer_adversary import ground
+from coffer_adversary import fixtures
 from coffer_adversary.mutation import Outcome
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
     from coffer_adversary.questions import Question
     from coffer_testing.answers import Answer
     from coffer_testing.runner import Driver
@@ -30,7 +30,7 @@ _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
 
 
 def configuration(*, coffer: bool = True) -> dict[str, str]:
-    """The settings that put the lying executor beside Coffer's plugin, into a driver in local mode; without `coffer` it is
+    """The settings that put the malicious executor beside Coffer's plugin, into a driver in local mode; without `coffer` it is
     put into plaintext Spark, for controls.
 
     There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's life: it forgets its only
@@ -54,80 +54,80 @@ def jar() -> Path:
 
 
 @dataclass(frozen=True)
-class Told:
-    """One lie of the executor's, told in the course of a query or of a write. `plans`: the ways of planning under which it
-    finds most to lie about; any, if empty. `pieces`: in a query whose broadcast comes from several tasks. `lie`: which one,
-    if its name is not that of the mutation; `home`: in a query of two parts that are put together at home."""
+class Applied:
+    """One mutation of the executor's, applied in the course of a query or of a write. `plans`: the ways of planning under which it
+    finds most to change; any, if empty. `pieces`: in a query whose broadcast comes from several tasks. `mutation`: which one,
+    if its name is not that of the mutation; `client`: in a query of two parts that are put together at the client."""
 
     name: str
     plans: tuple[str, ...] = ()
     writes: bool = True
     pieces: bool = False
     needs: frozenset[str] = frozenset({"local", "query"})
-    lie: str = ""
-    home: bool = False
+    mutation: str = ""
+    client: bool = False
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        question = self._question(arena, rng)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        question = self._question(cluster, rng)
         seed = rng.getrandbits(48)
         deeds: list[str] = []
 
         def disarm() -> None:
-            deeds.extend(call(arena, "disarm"))
+            deeds.extend(call(cluster, "disarm"))
 
         def run() -> Answer:
-            if self.pieces or self.home:
-                return ground.pieces(arena).ask(arena, question)
-            return arena.run(question, disarm=disarm)
+            if self.pieces or self.client:
+                return fixtures.pieces(cluster).ask(cluster, question)
+            return cluster.run(question, disarm=disarm)
 
-        call(arena, "arm", self.lie or self.name, seed)
-        judgement = arena.judge(question, run)
+        call(cluster, "arm", self.mutation or self.name, seed)
+        judgement = cluster.judge(question, run)
         disarm()
         detail = f"{question.name} seed={seed}: {'; '.join(deeds[:3]) or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
-        if ran_harm(arena):
+        if ran_harm(cluster):
             return Outcome(True, "wrong", "gadget-ran", detail)
         return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
 
-    def _question(self, arena: Arena, rng: random.Random) -> Question:
-        if self.home:
-            return ground.pieces(arena).at_home(rng)
+    def _question(self, cluster: AttackCluster, rng: random.Random) -> Question:
+        if self.client:
+            return fixtures.pieces(cluster).at_client(rng)
         if self.pieces:
-            return ground.pieces(arena).broadcasting(rng)
+            return fixtures.pieces(cluster).broadcasting(rng)
         if self.writes and rng.random() < _WRITES:
-            return arena.ask(rng, writes=True)
+            return cluster.ask(rng, writes=True)
         for _ in range(50):
-            question = arena.ask(rng)
+            question = cluster.ask(rng)
             if not self.plans or question.name.rpartition("/")[2] in self.plans:
                 return question
         return question
 
 
-def call(arena: Arena, name: str, *arguments: str | int) -> list[str]:
-    """Says something to the arena's lying executor. One that is gone, with its driver, has nothing to say."""
-    return say(arena.driver, name, *arguments)
+def call(cluster: AttackCluster, name: str, *arguments: str | int) -> list[str]:
+    """Says something to the cluster's malicious executor. One that is gone, with its driver, has nothing to say."""
+    return say(cluster.driver, name, *arguments)
 
 
 def say(driver: Driver, name: str, *arguments: str | int) -> list[str]:
-    """The same for the lying executor of any driver."""
+    """The same for the malicious executor of any driver."""
     try:
-        said: list[str] = driver.run(_CALL, call=name, arguments=list(arguments))
+        reply: list[str] = driver.run(_CALL, call=name, arguments=list(arguments))
     except QueryFailed as error:
         if error.kind == "Driver":
             return []
         raise
-    return said
+    return reply
 
 
-def send_harm(arena: Arena, seed: int, *, chain: bool = False) -> tuple[str, str]:
+def send_harm(cluster: AttackCluster, seed: int, *, chain: bool = False) -> tuple[str, str]:
     """Sends the driver an object over a socket, as executors do; what and where, and its answer. `chain`: one of Java's,
     Scala's and Spark's own classes alone."""
     call = "sendChain" if chain else "send"
-    what, answer = arena.within(lambda: arena.driver.run(_SEND, call=call, seed=seed))
+    what, answer = cluster.within(lambda: cluster.driver.run(_SEND, call=call, seed=seed))
     return what, answer
 
 
-def ran_harm(arena: Arena) -> bool:
+def ran_harm(cluster: AttackCluster) -> bool:
     """Whether any such object has done in the driver what it was made for."""
-    return bool(arena.driver.run(_RAN))
+    return bool(cluster.driver.run(_RAN))

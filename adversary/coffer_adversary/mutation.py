@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 Verdict = Literal["detected", "right_rows", "wrong", "race"]
 
@@ -31,8 +31,8 @@ class Outcome:
 class Mutation(Protocol):
     """One mutation by a host. `name` is its row in the table; what may come of it is declared in `expected`.
 
-    `needs` is what of an arena it takes: "cluster", else it runs in local mode; "write" when it attacks writes; "alone" when
-    nothing else may have run in its arena since the last restart; "query" when any query will do, so that it runs over
+    `needs` is what of a cluster it takes: "cluster", else it runs in local mode; "write" when it attacks writes; "alone" when
+    nothing else may have run in its cluster since the last restart; "query" when any query will do, so that it runs over
     columns of every protection too; "protected" when it takes columns that are stored as ciphertexts.
     """
 
@@ -42,6 +42,6 @@ class Mutation(Protocol):
     @property
     def needs(self) -> frozenset[str]: ...
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        """One run. It leaves the arena as it was: tables restored, nothing armed, or `arena.restart()` called."""
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        """One run. It leaves the cluster as it was: tables restored, nothing armed, or `cluster.restart()` called."""
         ...

@@ -162,7 +162,7 @@ class Pair:
         self.begin()
 
     def begin(self) -> None:
-        """New connections to both: a lie may have closed those before."""
+        """New connections to both: a mutation may have closed those before."""
         self._close()
         self.to_client = self.client.connect()
         self.to_engine = self.engine.connect()

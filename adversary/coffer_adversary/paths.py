@@ -16,15 +16,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer_adversary import ground
-from coffer_adversary.arena import Unwritten
+from coffer_adversary import fixtures
+from coffer_adversary.attack_cluster import Unwritten
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
 from coffer_testing.answers import difference
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
     from coffer_testing.answers import Answer
 
 _MANIFESTS = "_coffer"
@@ -39,48 +39,48 @@ _NEW = "SELECT CAST(-1 AS BIGINT) AS k, CAST(0 AS DECIMAL(15, 2)) AS v, 'new' AS
 class Shelf:
     """Four tables in two folders, each with a name in the catalog, whose LOCATION is its folder."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, cluster: AttackCluster) -> None:
         number = next(_numbers)
-        self.folder = arena.folder / f"shelf-{number}"
-        self._pristine = arena.folder / f"shelf-{number}-pristine"
-        self._arena = arena
-        self.names = {place: f"shelf_{number}_{place.replace('/', '_')}" for place in _TABLES}
+        self.folder = cluster.folder / f"shelf-{number}"
+        self._pristine = cluster.folder / f"shelf-{number}-pristine"
+        self._cluster_for = cluster
+        self.names = {target: f"shelf_{number}_{target.replace('/', '_')}" for target in _TABLES}
         self.rows: dict[str, Answer] = {}
-        for place, rest in _TABLES.items():
-            (self.folder / place).parent.mkdir(parents=True, exist_ok=True)
+        for target, rest in _TABLES.items():
+            (self.folder / target).parent.mkdir(parents=True, exist_ok=True)
             rows = _ROWS.format(rest)
-            self._run(f"CREATE TABLE {self.names[place]} USING coffer LOCATION '{self.folder / place}' AS {rows}")
-            self.rows[place] = self._run(f"SELECT * FROM {self.names[place]}")
+            self._run(f"CREATE TABLE {self.names[target]} USING coffer LOCATION '{self.folder / target}' AS {rows}")
+            self.rows[target] = self._run(f"SELECT * FROM {self.names[target]}")
         shutil.copytree(self.folder, self._pristine, symlinks=True)
 
-    def pristine(self, place: str) -> Path:
-        return self._pristine / place
+    def pristine(self, target: str) -> Path:
+        return self._pristine / target
 
     def restore(self) -> None:
-        ground.put_back(self._pristine, self.folder)
+        fixtures.put_back(self._pristine, self.folder)
 
     def amiss(self) -> str | None:
         """What is wrong with the tables, when all lies where it was."""
-        for place, rows in self.rows.items():
+        for target, rows in self.rows.items():
             try:
-                found = difference(rows, self.read(place), ordered=False)
+                found = difference(rows, self.read(target), ordered=False)
             except QueryFailed as error:
-                return f"{place} cannot be read: {error.message[:300]}"
+                return f"{target} cannot be read: {error.message[:300]}"
             if found:
-                return f"{place}: {found}"
+                return f"{target}: {found}"
         return None
 
-    def read(self, place: str) -> Answer:
-        ground.load(self._arena, "shelf_view", self.folder / place)
+    def read(self, target: str) -> Answer:
+        fixtures.load(self._cluster_for, "shelf_view", self.folder / target)
         return self._run("SELECT * FROM shelf_view")
 
     def _run(self, sql: str) -> Answer:
-        answer: Answer = self._arena.within(lambda: self._arena.driver.query(sql))
+        answer: Answer = self._cluster_for.within(lambda: self._cluster_for.driver.query(sql))
         return answer
 
 
-def shelf(arena: Arena) -> Shelf:
-    return arena.keep("shelf", lambda: Shelf(arena))
+def shelf(cluster: AttackCluster) -> Shelf:
+    return cluster.keep("shelf", lambda: Shelf(cluster))
 
 
 # ---- what a host does to the path of the second table ------------------------------------------------------------------
@@ -91,7 +91,7 @@ _MEANT, _OTHER = "first/two", "first/one"
 
 def _link(shelf: Shelf, rng: random.Random) -> str:
     two, one = shelf.folder / _MEANT, shelf.folder / _OTHER
-    ground.remove(two)
+    fixtures.remove(two)
     how = rng.choice(["absolute", "relative", "chained", "to second"])
     if how == "relative":
         two.symlink_to("one")
@@ -106,20 +106,20 @@ def _link(shelf: Shelf, rng: random.Random) -> str:
 
 def _renamed(shelf: Shelf, rng: random.Random) -> str:
     other = rng.choice([_OTHER, "second/one"])
-    ground.exchange(shelf.folder / _MEANT, shelf.folder / other)
+    fixtures.exchange(shelf.folder / _MEANT, shelf.folder / other)
     return f"{other} and it changed names"
 
 
 def _copied(shelf: Shelf, rng: random.Random) -> str:
     other = rng.choice([_OTHER, "second/two"])
-    ground.put_back(shelf.pristine(other), shelf.folder / _MEANT)
+    fixtures.put_back(shelf.pristine(other), shelf.folder / _MEANT)
     return f"a copy of {other} in its place"
 
 
 def _manifest(shelf: Shelf, rng: random.Random) -> str:
     """Its own files stay; those of the other are beside them."""
     other = rng.choice([_OTHER, "second/one"])
-    ground.put_back(shelf.pristine(other) / _MANIFESTS, shelf.folder / _MEANT / _MANIFESTS)
+    fixtures.put_back(shelf.pristine(other) / _MANIFESTS, shelf.folder / _MEANT / _MANIFESTS)
     for file in shelf.pristine(other).glob("part-*.parquet"):
         shutil.copy(file, shelf.folder / _MEANT)
     return f"the manifests and files of {other} in its folder"
@@ -127,7 +127,7 @@ def _manifest(shelf: Shelf, rng: random.Random) -> str:
 
 def _manifests_linked(shelf: Shelf, _: random.Random) -> str:
     meant = shelf.folder / _MEANT
-    ground.remove(meant / _MANIFESTS)
+    fixtures.remove(meant / _MANIFESTS)
     (meant / _MANIFESTS).symlink_to(shelf.folder / _OTHER / _MANIFESTS)
     for file in (shelf.folder / _OTHER).glob("part-*.parquet"):
         os.link(file, meant / file.name)
@@ -135,13 +135,13 @@ def _manifests_linked(shelf: Shelf, _: random.Random) -> str:
 
 
 def _parent_link(shelf: Shelf, _: random.Random) -> str:
-    ground.remove(shelf.folder / "first")
+    fixtures.remove(shelf.folder / "first")
     (shelf.folder / "first").symlink_to(shelf.folder / "second")
     return "its parent became a link to another folder, with tables of the same names"
 
 
 def _parent_renamed(shelf: Shelf, _: random.Random) -> str:
-    ground.exchange(shelf.folder / "first", shelf.folder / "second")
+    fixtures.exchange(shelf.folder / "first", shelf.folder / "second")
     return "its parent and another folder changed names"
 
 
@@ -169,36 +169,36 @@ def _moved(shelf: Shelf, _: random.Random) -> str:
 _APPEND = "spark.sql(rows).write.format('coffer').mode(mode).save(path)"
 
 
-def _by_path(shelf: Shelf, arena: Arena) -> Answer:
-    del arena
+def _by_path(shelf: Shelf, cluster: AttackCluster) -> Answer:
+    del cluster
     return shelf.read(_MEANT)
 
 
-def _by_location(shelf: Shelf, arena: Arena) -> Answer:
+def _by_location(shelf: Shelf, cluster: AttackCluster) -> Answer:
     name = shelf.names[_MEANT]
-    arena.within(lambda: arena.driver.query(f"REFRESH TABLE {name}"))
-    answer: Answer = arena.within(lambda: arena.driver.query(f"SELECT * FROM {name}"))
+    cluster.within(lambda: cluster.driver.query(f"REFRESH TABLE {name}"))
+    answer: Answer = cluster.within(lambda: cluster.driver.query(f"SELECT * FROM {name}"))
     return answer
 
 
-def _saved(mode: str) -> Callable[[Shelf, Arena], None]:
-    def save(shelf: Shelf, arena: Arena) -> None:
+def _saved(mode: str) -> Callable[[Shelf, AttackCluster], None]:
+    def save(shelf: Shelf, cluster: AttackCluster) -> None:
         path = str(shelf.folder / _MEANT)
-        arena.within(lambda: arena.driver.run(_APPEND, rows=_NEW, mode=mode, path=path))
+        cluster.within(lambda: cluster.driver.run(_APPEND, rows=_NEW, mode=mode, path=path))
 
     return save
 
 
-def _sql(command: str) -> Callable[[Shelf, Arena], None]:
-    def run(shelf: Shelf, arena: Arena) -> None:
+def _sql(command: str) -> Callable[[Shelf, AttackCluster], None]:
+    def run(shelf: Shelf, cluster: AttackCluster) -> None:
         sql = command.format(table=shelf.names[_MEANT], rows=_NEW, path=shelf.folder / _MEANT)
-        arena.within(lambda: arena.driver.query(sql))
+        cluster.within(lambda: cluster.driver.query(sql))
 
     return run
 
 
-_READS: dict[str, Callable[[Shelf, Arena], Answer]] = {"load": _by_path, "location": _by_location}
-_WRITES: dict[str, Callable[[Shelf, Arena], None]] = {
+_READS: dict[str, Callable[[Shelf, AttackCluster], Answer]] = {"load": _by_path, "location": _by_location}
+_WRITES: dict[str, Callable[[Shelf, AttackCluster], None]] = {
     "append": _saved("append"),
     "overwrite": _saved("overwrite"),
     "insert": _sql("INSERT INTO {table} {rows}"),
@@ -213,30 +213,30 @@ class Astray:
 
     name: str
     change: Callable[[Shelf, random.Random], str]
-    read: Callable[[Shelf, Arena], Answer] | None = None
-    write: Callable[[Shelf, Arena], None] | None = None
+    read: Callable[[Shelf, AttackCluster], Answer] | None = None
+    write: Callable[[Shelf, AttackCluster], None] | None = None
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        mine = shelf(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        mine = shelf(cluster)
         question = Question(self.name, "", {}, False, mine.rows[_MEANT])
         what = self.change(mine, rng)
         try:
-            judgement = arena.judge(question, lambda: self._run(mine, arena))
+            judgement = cluster.judge(question, lambda: self._run(mine, cluster))
         finally:
             mine.restore()
         if self.write is not None and judgement.verdict == "wrong":
             # Its tables are not what they were.
-            arena.forget("shelf")
+            cluster.forget("shelf")
         detail = f"{what}: {judgement.detail}" if judgement.detail else what
         return Outcome(True, judgement.verdict, judgement.check, detail)
 
-    def _run(self, mine: Shelf, arena: Arena) -> Answer:
+    def _run(self, mine: Shelf, cluster: AttackCluster) -> Answer:
         if self.read is not None:
-            return self.read(mine, arena)
+            return self.read(mine, cluster)
         assert self.write is not None
         try:
-            self.write(mine, arena)
+            self.write(mine, cluster)
         except QueryFailed:
             mine.restore()
             amiss = mine.amiss()

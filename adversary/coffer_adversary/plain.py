@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coffer_adversary import ground
+from coffer_adversary import fixtures
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
 from coffer_testing.answers import Answer
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 _LOCAL = frozenset({"local"})
 _ROWS = 400
@@ -33,15 +33,15 @@ _FIRST = 0x5EA1ED0000000000
 class Inputs:
     """A plain table beside the sealed ones, written so that a page can be changed without a change of any length."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.folder = arena.inputs / "offers"
+    def __init__(self, cluster: AttackCluster) -> None:
+        self.folder = cluster.inputs / "offers"
         self.folder.mkdir(parents=True)
-        self._arena = arena
+        self._cluster_for = cluster
         self.numbers = list(range(_FIRST, _FIRST + _ROWS))
         self.write([f"offer-{number:06}" for number in range(_ROWS)])
-        self._pristine = arena.folder / "offers-pristine"
+        self._pristine = cluster.folder / "offers-pristine"
         shutil.copytree(self.folder, self._pristine)
-        orders = pq.read_table(arena.plain["orders"], columns=["o_orderkey", "o_clerk"])
+        orders = pq.read_table(cluster.plain["orders"], columns=["o_orderkey", "o_clerk"])
         rows = list(zip(*(orders[name].to_pylist() for name in orders.schema.names), strict=True))
         self.orders = sorted(row for row in rows if row[0] < 1600)
 
@@ -55,18 +55,18 @@ class Inputs:
         pq.write_table(table, self.file, **options)
 
     def restore(self) -> None:
-        ground.put_back(self._pristine, self.folder)
+        fixtures.put_back(self._pristine, self.folder)
 
     def load(self) -> None:
         path = str(self.folder)
-        self._arena.within(lambda: self._arena.driver.run(_VIEW, path=path))
+        self._cluster_for.within(lambda: self._cluster_for.driver.run(_VIEW, path=path))
 
 
 _VIEW = "spark.read.parquet(path).createOrReplaceTempView('offers')"
 
 
-def inputs(arena: Arena) -> Inputs:
-    return arena.keep("plain inputs", lambda: Inputs(arena))
+def inputs(cluster: AttackCluster) -> Inputs:
+    return cluster.keep("plain inputs", lambda: Inputs(cluster))
 
 
 # ---- other bytes for a query that has begun ----------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def _swapped(inputs: Inputs, rng: random.Random) -> str:
     content = inputs.file.read_bytes()
     one, other = (number.to_bytes(8, "little") for number in rng.sample(inputs.numbers[:50], 2))
     a, b = content.index(one), content.index(other)
-    ground.overwrite(inputs.file, a, other)
-    ground.overwrite(inputs.file, b, one)
+    fixtures.overwrite(inputs.file, a, other)
+    fixtures.overwrite(inputs.file, b, one)
     return "two numbers of a page swapped"
 
 
@@ -150,14 +150,14 @@ class Rewritten:
     lost: bool = False
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        mine = inputs(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        mine = inputs(cluster)
         mine.load()
         sql = _SHUFFLED if self.lost else _NO_SHUFFLE
         conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"} if self.lost else {}
         what = []
         try:
-            schema, rows, folders = arena.within(lambda: arena.driver.run(_BEGIN, sql=sql, conf=conf))
+            schema, rows, folders = cluster.within(lambda: cluster.driver.run(_BEGIN, sql=sql, conf=conf))
             question = Question(self.name, sql, {}, False, Answer(schema, rows, 0.0))
             what.append(self.change(mine, rng))
             if self.lost:
@@ -165,7 +165,9 @@ class Rewritten:
                 for path in files:
                     path.unlink(missing_ok=True)
                 what.append(f"{len(files)} shuffle files lost")
-            judgement = arena.judge(question, lambda: Answer(schema, arena.within(lambda: arena.driver.run(_AGAIN)), 0.0))
+            judgement = cluster.judge(
+                question, lambda: Answer(schema, cluster.within(lambda: cluster.driver.run(_AGAIN)), 0.0)
+            )
         finally:
             mine.restore()
         detail = "; ".join(what)
@@ -202,8 +204,8 @@ class Guess:
     words: int
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        mine = inputs(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        mine = inputs(cluster)
         clerks = sorted({clerk for _, clerk in mine.orders})
         try:
             lengths = []
@@ -214,7 +216,7 @@ class Guess:
                     guesses = [guess[:6] + "".join(rng.sample(guess[6:], len(guess) - 6)) for guess in guesses]
                     guesses = [guess if guess not in clerks else guess[::-1] for guess in guesses]
                 mine.write([guesses[row % len(guesses)] for row in range(_ROWS)])
-                lengths.append(self._sent(arena, mine))
+                lengths.append(self._sent(cluster, mine))
         finally:
             mine.restore()
         detail = f"{self.words} words guessed: {lengths[0]} bytes where they are there, {lengths[1]} where not"
@@ -222,11 +224,11 @@ class Guess:
             return Outcome(True, "wrong", "lengths-tell", detail)
         return Outcome(True, "right_rows", "", detail)
 
-    def _sent(self, arena: Arena, mine: Inputs) -> int:
+    def _sent(self, cluster: AttackCluster, mine: Inputs) -> int:
         """Bytes of shuffle files that a query over the guess leaves."""
-        before = arena.within(lambda: arena.driver.run(_WRITTEN, sql="SELECT 1"))[1]
+        before = cluster.within(lambda: cluster.driver.run(_WRITTEN, sql="SELECT 1"))[1]
         mine.load()
-        rows, after = arena.within(lambda: arena.driver.run(_WRITTEN, sql=_GUESSED))
+        rows, after = cluster.within(lambda: cluster.driver.run(_WRITTEN, sql=_GUESSED))
         new = {name: size for name, size in after.items() if name not in before}
         if not rows or not new:
             raise RuntimeError(f"the query gave {rows} rows and wrote {len(new)} shuffle files")

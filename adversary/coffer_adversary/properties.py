@@ -12,7 +12,7 @@ from coffer_adversary import hostile
 from coffer_adversary.mutation import Outcome
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
     from coffer_testing.answers import Answer
 
 _GROUP = "spark.sparkContext.setJobGroup(name, name) if name else spark.sparkContext._jsc.clearJobGroup()"
@@ -33,21 +33,21 @@ class Grouped:
     name: str = "job-group-guessed"
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        question = arena.ask(rng)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        question = cluster.ask(rng)
         group = rng.choice(_NAMES)
         seen: list[str] = []
 
         def run() -> Answer:
-            arena.within(lambda: arena.driver.run(_GROUP, name=group))
+            cluster.within(lambda: cluster.driver.run(_GROUP, name=group))
             try:
-                return arena.run(question)
+                return cluster.run(question)
             finally:
-                arena.within(lambda: arena.driver.run(_GROUP, name=""))
+                cluster.within(lambda: cluster.driver.run(_GROUP, name=""))
 
-        hostile.call(arena, "arm", "job-groups-read", rng.getrandbits(48))
-        judgement = arena.judge(question, run)
-        seen.extend(hostile.call(arena, "disarm"))
+        hostile.call(cluster, "arm", "job-groups-read", rng.getrandbits(48))
+        judgement = cluster.judge(question, run)
+        seen.extend(hostile.call(cluster, "disarm"))
         guessed = [name for name in _NAMES if any(digest in what for digest in _hashes(name) for what in seen)]
         detail = f"{question.name}: {len(set(seen))} groups seen, as {sorted(set(seen))[:1]}"
         if guessed:

@@ -19,8 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from coffer_adversary import ground
-from coffer_adversary.arena import Unwritten
+from coffer_adversary import fixtures
+from coffer_adversary.attack_cluster import Unwritten
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
@@ -28,7 +28,7 @@ from coffer_testing.answers import Answer
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 _MANIFESTS = "_coffer"
 _numbers = count()
@@ -102,12 +102,12 @@ class PutBack:
     when: When
     needs: frozenset[str] = frozenset({"local", "write"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
         table = f"published_{next(_numbers)}"
-        folder = arena.folder / "warehouse" / table
+        folder = cluster.folder / "warehouse" / table
 
         def run(sql: str) -> Answer:
-            answer: Answer = arena.within(lambda: arena.driver.query(sql))
+            answer: Answer = cluster.within(lambda: cluster.driver.query(sql))
             return answer
 
         run(f"CREATE TABLE {table} USING coffer AS {_OLD}")
@@ -119,7 +119,7 @@ class PutBack:
         what = ["nothing"]
         try:
             how = rng.choice(["noise", "folder", "older"])
-            with Keeper(folder, arena.folder / "kept" / table, lambda: self._take(taken, how, rng)) as keeper:
+            with Keeper(folder, cluster.folder / "kept" / table, lambda: self._take(taken, how, rng)) as keeper:
                 try:
                     run(insert)
                 except QueryFailed as error:
@@ -128,13 +128,13 @@ class PutBack:
                         return Outcome(True, "wrong", code or "no-code", f"the name taken ({how}): {error.message[:300]}")
                 else:
                     return Outcome(False, "right_rows", "", "it was published before its name was taken")
-            ground.remove(taken)
+            fixtures.remove(taken)
             if keeper.staged is None:
                 return Outcome(False, "right_rows", "", "the manifest was not seen")
             what = [f"the name taken ({how}), then manifest and {len(keeper.files())} files put back {self.when} the retry"]
-            judgement = arena.judge(question, lambda: self._retried(arena, insert, table, keeper, taken))
+            judgement = cluster.judge(question, lambda: self._retried(cluster, insert, table, keeper, taken))
         finally:
-            _drop(arena, table, folder)
+            _drop(cluster, table, folder)
         detail = f"{what[0]}: {judgement.detail}" if judgement.detail else what[0]
         return Outcome(True, judgement.verdict, judgement.check, detail)
 
@@ -150,7 +150,7 @@ class PutBack:
             else:
                 shutil.copy(taken.with_name("manifest-0000000001"), taken)
 
-    def _retried(self, arena: Arena, insert: str, table: str, keeper: Keeper, taken: Path) -> Answer:
+    def _retried(self, cluster: AttackCluster, insert: str, table: str, keeper: Keeper, taken: Path) -> Answer:
         def put_back() -> None:
             assert keeper.staged
             for path, copy in [(taken, keeper.staged), *keeper.files()]:
@@ -158,7 +158,7 @@ class PutBack:
                     os.link(copy, path)
 
         def run(sql: str) -> Answer:
-            answer: Answer = arena.within(lambda: arena.driver.query(sql))
+            answer: Answer = cluster.within(lambda: cluster.driver.query(sql))
             return answer
 
         read = f"SELECT * FROM {table}"
@@ -194,12 +194,12 @@ class PutBack:
         return run(read)
 
 
-def _drop(arena: Arena, table: str, folder: Path) -> None:
+def _drop(cluster: AttackCluster, table: str, folder: Path) -> None:
     try:
-        arena.within(lambda: arena.driver.query(f"DROP TABLE IF EXISTS {table}"))
+        cluster.within(lambda: cluster.driver.query(f"DROP TABLE IF EXISTS {table}"))
     except QueryFailed:
-        ground.remove(folder)
-    ground.remove(folder)
+        fixtures.remove(folder)
+    fixtures.remove(folder)
 
 
 MUTATIONS = (

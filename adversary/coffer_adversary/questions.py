@@ -23,7 +23,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 QUERIES = range(1, 23)
 
-# What a write leaves behind when read back; {table} is a table that the arena names.
+# What a write leaves behind when read back; {table} is a table that the cluster names.
 _LOADED = "SELECT * FROM {table}"
 _WRITES = {
     "ctas": (

@@ -8,7 +8,7 @@ from coffer_adversary.mutation import Mutation
 
 MODULES = (
     *("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver"),
-    *("cipher", "home", "paths", "plain", "publication", "site", "properties"),
+    *("cipher", "client_inputs", "paths", "plain", "publication", "site", "properties"),
 )
 
 

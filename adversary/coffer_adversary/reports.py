@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coffer_adversary.hostile import Told
+from coffer_adversary.hostile import Applied
 
 _SHUFFLED = ("shuffled", "merged")
 
@@ -57,4 +57,4 @@ _ANY = (
     "result-of-another-class",
 )
 
-MUTATIONS = (*(Told(name, _SHUFFLED) for name in _MAPS), *(Told(name) for name in _ANY))
+MUTATIONS = (*(Applied(name, _SHUFFLED) for name in _MAPS), *(Applied(name) for name in _ANY))

@@ -1,8 +1,8 @@
-"""Lies of an executor's disk and block store between two stages: map outputs' files, and broadcasts."""
+"""Mutations of an executor's disk and block store between two stages: map outputs' files, and broadcasts."""
 
 from __future__ import annotations
 
-from coffer_adversary.hostile import Told
+from coffer_adversary.hostile import Applied
 
 _SHUFFLES = (
     "shuffle-data-flipped",
@@ -44,7 +44,7 @@ _BROADCASTS = (
 _OF_STREAMS = ("broadcast-streams-swapped", "broadcast-repeats-a-stream")
 
 MUTATIONS = (
-    *(Told(name, ("shuffled", "merged"), writes=False) for name in _SHUFFLES),
-    *(Told(name, ("adaptive",), writes=False) for name in _BROADCASTS),
-    *(Told(name, pieces=True) for name in _OF_STREAMS),
+    *(Applied(name, ("shuffled", "merged"), writes=False) for name in _SHUFFLES),
+    *(Applied(name, ("adaptive",), writes=False) for name in _BROADCASTS),
+    *(Applied(name, pieces=True) for name in _OF_STREAMS),
 )

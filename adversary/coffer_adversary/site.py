@@ -1,4 +1,4 @@
-"""Attacks at the edge of the trusted site: a policy that others edited, a key server reached in clear, secrets in settings.
+"""Attacks at the edge of the client site: a policy that others edited, a key server reached in clear, secrets in settings.
 
 Whoever can write to `policy.toml` without the passphrase must get nothing by it, also while an application runs; and what
 an owner takes out of the policy is taken from what runs.
@@ -24,7 +24,7 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 _LOCAL = frozenset({"local"})
 _numbers = count()
@@ -38,8 +38,8 @@ class Trusted:
     """A config directory of its own with an engine that was admitted under its policy, and two earlier versions of that
     policy."""
 
-    def __init__(self, arena: Arena) -> None:
-        folder = arena.folder / f"policy-{next(_numbers)}"
+    def __init__(self, cluster: AttackCluster) -> None:
+        folder = cluster.folder / f"policy-{next(_numbers)}"
         self.owner = Owner.create(folder)
         self.folder = folder
         self.first = policy.read(self.owner)
@@ -71,8 +71,8 @@ class Trusted:
         self.pair.stop()
 
 
-def trusted(arena: Arena) -> Trusted:
-    return arena.keep("trusted", lambda: Trusted(arena))
+def trusted(cluster: AttackCluster) -> Trusted:
+    return cluster.keep("trusted", lambda: Trusted(cluster))
 
 
 # ---- who writes to the policy without the passphrase -------------------------------------------------------------------
@@ -171,8 +171,8 @@ class Edited:
     change: Callable[[Trusted, random.Random], str | None]
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        site = trusted(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        site = trusted(cluster)
         asked, ask = rng.choice([("an admission", _admission), ("keys", _release)])
         what = self.change(site, rng)
         try:
@@ -187,7 +187,7 @@ class Edited:
         except Silent as silent:
             sound, answer = False, {0: str(silent).encode()}
         if not sound:
-            arena.forget("trusted")
+            cluster.forget("trusted")
             return Outcome(True, "wrong", "not-restored", f"{outcome.detail}; with the policy put back: {answer}")
         return outcome
 
@@ -215,8 +215,8 @@ class Revoked:
     name: str = "policy-kind-of-evidence-revoked"
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        site = trusted(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        site = trusted(cluster)
         site.pair.begin()
         session = site.pair.session()
         accept = 'accept = ["simulated"]'
@@ -232,7 +232,7 @@ class Revoked:
                 outcome = _judged("the same session", lambda: site.pair.to_client.ask(pair.RELEASE_KEYS, request))
         finally:
             # The owner thinks otherwise: a third version that says what the second did.
-            arena.forget("trusted")
+            cluster.forget("trusted")
         return outcome
 
 
@@ -254,27 +254,27 @@ class Secret:
     name: str = "secret-in-settings"
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        place, conf = rng.choice(list(_PLACES.items()))
-        secret = arena.owner.passphrase_file.read_text().strip()
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        target, conf = rng.choice(list(_PLACES.items()))
+        secret = cluster.owner.passphrase_file.read_text().strip()
         try:
             driver = Driver(
                 {},
                 sealed=True,
-                log=arena.folder / "secret.log",
-                home=arena.owner.home,
-                passphrase_file=arena.owner.passphrase_file,
+                log=cluster.folder / "secret.log",
+                home=cluster.owner.home,
+                passphrase_file=cluster.owner.passphrase_file,
                 conf=conf(secret),
             )
         except QueryFailed as error:
             if secret in error.message:
-                return Outcome(True, "wrong", "secret-shown", f"{place}: the refusal names it")
+                return Outcome(True, "wrong", "secret-shown", f"{target}: the refusal names it")
             code = named(error.message)
             if code is None or code in DEFECTS:
-                return Outcome(True, "wrong", code or "no-code", f"{place}: {error.message[:300]}")
-            return Outcome(True, "detected", code, place)
+                return Outcome(True, "wrong", code or "no-code", f"{target}: {error.message[:300]}")
+            return Outcome(True, "detected", code, target)
         driver.stop()
-        return Outcome(True, "wrong", "started", f"the passphrase in {place}")
+        return Outcome(True, "wrong", "started", f"the passphrase in {target}")
 
 
 # ---- a key server in clear ---------------------------------------------------------------------------------------------
@@ -325,12 +325,12 @@ class InClear:
     name: str = "policy-kms-in-clear"
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
         address = outside()
         if address is None:
             return Outcome(False, "right_rows", "", "this machine has no address but loopback's")
         ear = Ear(address)
-        folder = arena.folder / f"clear-{next(_numbers)}"
+        folder = cluster.folder / f"clear-{next(_numbers)}"
         owner = Owner.create(folder)
         uri = rng.choice(_URIS).format(f"{address}:{ear.port}")
         try:
@@ -344,12 +344,12 @@ class InClear:
         finally:
             ear.stop()
             shutil.rmtree(folder, ignore_errors=True)
-        said = " ".join(f"{zone.stderr} {done.stderr}".split())[:300]
+        reply = " ".join(f"{zone.stderr} {done.stderr}".split())[:300]
         if ear.heard:
-            return Outcome(True, "wrong", "sent-in-clear", f"{uri}: {ear.heard} bytes; {said}")
-        if done.returncode == 0 or "http" not in said.lower():
-            return Outcome(True, "wrong", "not-refused", f"{uri}: {said}")
-        return Outcome(True, "detected", "policy", f"{uri}: {said}")
+            return Outcome(True, "wrong", "sent-in-clear", f"{uri}: {ear.heard} bytes; {reply}")
+        if done.returncode == 0 or "http" not in reply.lower():
+            return Outcome(True, "wrong", "not-refused", f"{uri}: {reply}")
+        return Outcome(True, "detected", "policy", f"{uri}: {reply}")
 
 
 MUTATIONS = (*(Edited(f"policy-{name}", change) for name, change in _CHANGES.items()), Revoked(), Secret())

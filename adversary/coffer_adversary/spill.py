@@ -1,4 +1,4 @@
-"""Lies of an executor's disk about spill: files that an engine with little memory wrote, and will read again."""
+"""Mutations of an executor's disk about spill: files that an engine with little memory wrote, and will read again."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer_adversary import ground
-from coffer_adversary.arena import CONF, Hung
+from coffer_adversary import fixtures
+from coffer_adversary.attack_cluster import CONF, Hung
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.logs import Log
 from coffer_adversary.mutation import Outcome
@@ -23,8 +23,8 @@ from coffer_testing.processes import named as processes_named
 from coffer_testing.runner import Driver, QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
-    from coffer_adversary.ground import Pieces
+    from coffer_adversary.attack_cluster import AttackCluster
+    from coffer_adversary.fixtures import Pieces
 
 # So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
 _MEMORY = "8MiB"
@@ -34,10 +34,10 @@ _SETTLES = 5.0  # seconds that a refused query's tasks may take to end
 class Cramped:
     """A Spark application of its own whose engine has little memory."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.pieces: Pieces = ground.pieces(arena)
-        self._arena = arena
-        self._local = arena.folder / "cramped"
+    def __init__(self, cluster: AttackCluster) -> None:
+        self.pieces: Pieces = fixtures.pieces(cluster)
+        self._cluster_for = cluster
+        self._local = cluster.folder / "cramped"
         self._local.mkdir(exist_ok=True)
         # Files of earlier queries; what this query's files were at the last look.
         self.museum: list[bytes] = []
@@ -45,13 +45,13 @@ class Cramped:
         self._start()
 
     def _start(self) -> None:
-        arena = self._arena
+        cluster = self._cluster_for
         self.driver = Driver(
             {"pieces": self.pieces.folder},
             sealed=True,
-            log=arena.folder / "cramped.log",
-            home=arena.owner.home,
-            passphrase_file=arena.owner.passphrase_file,
+            log=cluster.folder / "cramped.log",
+            home=cluster.owner.home,
+            passphrase_file=cluster.owner.passphrase_file,
             conf={
                 **CONF,
                 "spark.coffer.engine.memory": _MEMORY,
@@ -60,9 +60,9 @@ class Cramped:
                 "spark.sql.shuffle.partitions": "2",
             },
         )
-        self.log = Log(self.driver, arena.folder / "cramped.log")
+        self.log = Log(self.driver, cluster.folder / "cramped.log")
         # An engine makes the folder of its spill files when it starts.
-        arena.within(lambda: self.driver.query("SELECT count(*) FROM pieces WHERE id < 5"))
+        cluster.within(lambda: self.driver.query("SELECT count(*) FROM pieces WHERE id < 5"))
         self._folders = list(self._local.glob("*/coffer-spill-*/coffer-spill-*"))
 
     def restart(self) -> None:
@@ -119,8 +119,8 @@ class Spilled:
     change: Change
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        cramped = arena.keep("cramped", lambda: Cramped(arena))
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        cramped = cluster.keep("cramped", lambda: Cramped(cluster))
         cramped.settle()
         question = cramped.pieces.spilling(rng)
         cramped.seen.clear()
@@ -148,7 +148,7 @@ class Spilled:
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
         try:
-            answer = arena.within(lambda: cramped.driver.query(question.sql))
+            answer = cluster.within(lambda: cramped.driver.query(question.sql))
         except Hung as hung:
             cramped.restart()
             verdict = ("wrong", "hang", str(hung))
@@ -175,7 +175,7 @@ class Spilled:
 def _flip(_: Cramped, files: list[Path], rng: random.Random) -> str:
     file = rng.choice(files)
     at = rng.randrange(file.stat().st_size)
-    ground.flip(file, at, rng.randrange(8))
+    fixtures.flip(file, at, rng.randrange(8))
     return f"byte {at} of a spill file of {file.stat().st_size}"
 
 
@@ -201,7 +201,7 @@ def _extended(_: Cramped, files: list[Path], rng: random.Random) -> str:
 def _zeroed(_: Cramped, files: list[Path], rng: random.Random) -> str:
     file = rng.choice(files)
     at = rng.randrange(file.stat().st_size)
-    ground.overwrite(file, at, bytes(min(400, file.stat().st_size - at)))
+    fixtures.overwrite(file, at, bytes(min(400, file.stat().st_size - at)))
     return f"zeros at {at}"
 
 

@@ -1,4 +1,4 @@
-"""Lies of a host about a table's data files: other bytes, other files, files that are none."""
+"""Mutations of a host about a table's data files: other bytes, other files, files that are none."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer_adversary import forged, ground
-from coffer_adversary.ground import Pieces, Table
+from coffer_adversary import fixtures, forged
+from coffer_adversary.fixtures import Pieces, Table
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
 from coffer_testing.parquet_layout import Chunk, pages
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 
 @dataclass(frozen=True)
-class Place:
+class Target:
     """What a mutation changes: `file` is one of the table's; `words` are the query's, columns that it reads among them;
     `others` are further tables of the owner."""
 
@@ -41,7 +41,7 @@ class Place:
 
 
 # Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
-Change = Callable[[Place, random.Random], str | None]
+Change = Callable[[Target, random.Random], str | None]
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,22 @@ class Stored:
     needs: frozenset[str] = frozenset({"local", "query"})
     asked: Callable[[Pieces, random.Random], Question] = Pieces.question
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        pieces = ground.pieces(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        pieces = fixtures.pieces(cluster)
         if self.pieces or rng.random() < 0.5:
             table: Table = pieces
             question = self.asked(pieces, rng)
-            run = lambda: pieces.ask(arena, question)  # noqa: E731
+            run = lambda: pieces.ask(cluster, question)  # noqa: E731
         else:
-            question = arena.ask(rng)
-            table = ground.of_tpch(arena, rng.choice(ground.read_by(arena, question)))
-            run = lambda: arena.run(question)  # noqa: E731
-        others = tuple(ground.of_tpch(arena, name) for name in ("orders", "customer") if name != table.name)
+            question = cluster.ask(rng)
+            table = fixtures.of_tpch(cluster, rng.choice(fixtures.read_by(cluster, question)))
+            run = lambda: cluster.run(question)  # noqa: E731
+        others = tuple(fixtures.of_tpch(cluster, name) for name in ("orders", "customer") if name != table.name)
         words = frozenset(re.findall(r"\w+", question.sql.lower()))
-        place = Place(table, rng.choice(table.files), words, others)
+        target = Target(table, rng.choice(table.files), words, others)
         with table.restored(), others[0].restored():
-            what = self.change(place, rng)
-            judgement = arena.judge(question, run)
+            what = self.change(target, rng)
+            judgement = cluster.judge(question, run)
         detail = f"{question.name}: {table.name}: {what or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
@@ -80,86 +80,86 @@ class Stored:
 # ---- bytes -------------------------------------------------------------------------------------------------------------
 
 
-def _flip_in(part: Callable[[Place, random.Random], range]) -> Change:
-    def change(place: Place, rng: random.Random) -> str | None:
-        where = part(place, rng)
+def _flip_in(part: Callable[[Target, random.Random], range]) -> Change:
+    def change(target: Target, rng: random.Random) -> str | None:
+        where = part(target, rng)
         if not where:
             return None
         at, bit = rng.choice(where), rng.randrange(8)
-        ground.flip(place.file, at, bit)
-        return f"bit {bit} of byte {at} of {place.file.name}"
+        fixtures.flip(target.file, at, bit)
+        return f"bit {bit} of byte {at} of {target.file.name}"
 
     return change
 
 
-def _zero_in(part: Callable[[Place, random.Random], range], most: int | None = None) -> Change:
-    def change(place: Place, rng: random.Random) -> str | None:
-        where = part(place, rng)
+def _zero_in(part: Callable[[Target, random.Random], range], most: int | None = None) -> Change:
+    def change(target: Target, rng: random.Random) -> str | None:
+        where = part(target, rng)
         if most is not None and len(where) > most:
             length = rng.randrange(1, most + 1)
             first = rng.randrange(where.start, where.stop - length + 1)
             where = range(first, first + length)
-        if not where or not any(place.file.read_bytes()[where.start : where.stop]):
+        if not where or not any(target.file.read_bytes()[where.start : where.stop]):
             return None
-        ground.overwrite(place.file, where.start, bytes(len(where)))
-        return f"zeros at {where.start} to {where.stop} of {place.file.name}"
+        fixtures.overwrite(target.file, where.start, bytes(len(where)))
+        return f"zeros at {where.start} to {where.stop} of {target.file.name}"
 
     return change
 
 
-def _anywhere(place: Place, rng: random.Random) -> range:
+def _anywhere(target: Target, rng: random.Random) -> range:
     """Any part of the file that the query reads; a chunk as often as the rest."""
     parts = [_chunk, _chunk, _footer, _tail]
-    return rng.choice(parts)(place, rng)
+    return rng.choice(parts)(target, rng)
 
 
-def _chunk(place: Place, rng: random.Random) -> range:
-    chunks = place.chunks()
+def _chunk(target: Target, rng: random.Random) -> range:
+    chunks = target.chunks()
     if not chunks:
         return range(0)
     chunk = rng.choice(chunks)
     return range(chunk.start, chunk.end)
 
 
-def _module_length(place: Place, rng: random.Random) -> range:
+def _module_length(target: Target, rng: random.Random) -> range:
     """The length of a chunk's first module, which stands in the clear: what a reader allocates by."""
-    chunks = place.encrypted()
+    chunks = target.encrypted()
     if not chunks:
         return range(0)
     start = rng.choice(chunks).start
     return range(start, start + 4)
 
 
-def _footer(place: Place, _: random.Random) -> range:
-    return place.table.layout(place.file).footer
+def _footer(target: Target, _: random.Random) -> range:
+    return target.table.layout(target.file).footer
 
 
-def _tail(place: Place, _: random.Random) -> range:
-    return place.table.layout(place.file).tail
+def _tail(target: Target, _: random.Random) -> range:
+    return target.table.layout(target.file).tail
 
 
-def _page_index(place: Place, _: random.Random) -> range:
-    return place.table.layout(place.file).page_index
+def _page_index(target: Target, _: random.Random) -> range:
+    return target.table.layout(target.file).page_index
 
 
-def _cut(place: Place, rng: random.Random) -> str:
-    size = place.file.stat().st_size
+def _cut(target: Target, rng: random.Random) -> str:
+    size = target.file.stat().st_size
     left = rng.choice([rng.randrange(size), size - rng.randrange(1, 64), rng.randrange(64), 0])
-    os.truncate(place.file, left)
-    return f"{place.file.name} cut to {left} bytes"
+    os.truncate(target.file, left)
+    return f"{target.file.name} cut to {left} bytes"
 
 
-def _extended(place: Place, rng: random.Random) -> str:
+def _extended(target: Target, rng: random.Random) -> str:
     more = rng.randbytes(rng.randrange(1, 200))
-    with place.file.open("ab") as file:
+    with target.file.open("ab") as file:
         file.write(more)
-    return f"{len(more)} bytes behind {place.file.name}"
+    return f"{len(more)} bytes behind {target.file.name}"
 
 
-def _huge(place: Place, rng: random.Random) -> str:
+def _huge(target: Target, rng: random.Random) -> str:
     size = 1 << rng.randrange(34, 43)
-    os.truncate(place.file, size)
-    return f"{place.file.name} became {size} bytes, most of them a hole"
+    os.truncate(target.file, size)
+    return f"{target.file.name} became {size} bytes, most of them a hole"
 
 
 # ---- parts of a file ---------------------------------------------------------------------------------------------------
@@ -169,34 +169,34 @@ def _exchange_chunks(same_column: bool) -> Change:
     """Two chunks change places: columns within a row group, or row groups within a column. Of unequal ones, as many bytes
     as the shorter has."""
 
-    def change(place: Place, rng: random.Random) -> str | None:
+    def change(target: Target, rng: random.Random) -> str | None:
         pairs = [
             (one, other)
-            for one in place.chunks()
-            for other in place.table.layout(place.file).chunks
+            for one in target.chunks()
+            for other in target.table.layout(target.file).chunks
             if (one.column == other.column) == same_column and (one.row_group == other.row_group) != same_column
         ]
         if not pairs:
             return None
         one, other = rng.choice(pairs)
-        content = place.file.read_bytes()
+        content = target.file.read_bytes()
         length = min(one.end - one.start, other.end - other.start)
         a, b = content[one.start : one.start + length], content[other.start : other.start + length]
         if a == b:
             return None
-        ground.overwrite(place.file, one.start, b)
-        ground.overwrite(place.file, other.start, a)
-        return f"{one} and {other} of {place.file.name} swapped"
+        fixtures.overwrite(target.file, one.start, b)
+        fixtures.overwrite(target.file, other.start, a)
+        return f"{one} and {other} of {target.file.name} swapped"
 
     return change
 
 
-def _exchange_pages(place: Place, rng: random.Random) -> str | None:
+def _exchange_pages(target: Target, rng: random.Random) -> str | None:
     """Two whole pages of one chunk, each with its header; of one length where there are such, or those between them move."""
-    content = place.file.read_bytes()
+    content = target.file.read_bytes()
     pairs = [
         (one, other)
-        for chunk in place.encrypted()
+        for chunk in target.encrypted()
         for found in [pages(content, chunk)]
         for at, one in enumerate(found)
         for other in found[at + 1 :]
@@ -210,113 +210,113 @@ def _exchange_pages(place: Place, rng: random.Random) -> str | None:
         content[one.stop : other.start],
         content[other.start : other.stop],
     )
-    ground.overwrite(place.file, one.start, last + between + first)
-    return f"pages at {one} and {other} of {place.file.name} swapped"
+    fixtures.overwrite(target.file, one.start, last + between + first)
+    return f"pages at {one} and {other} of {target.file.name} swapped"
 
 
-def _chunk_of_another_file(place: Place, rng: random.Random) -> str | None:
-    other = _another(place, rng)
+def _chunk_of_another_file(target: Target, rng: random.Random) -> str | None:
+    other = _another(target, rng)
     if other is None:
         return None
-    mine = place.chunks()
+    mine = target.chunks()
     if not mine:
         return None
     chunk = rng.choice(mine)
-    same = [theirs for theirs in place.table.layout(other).chunks if theirs.column == chunk.column]
+    same = [theirs for theirs in target.table.layout(other).chunks if theirs.column == chunk.column]
     theirs = rng.choice(same)
     content = other.read_bytes()[theirs.start : theirs.end][: chunk.end - chunk.start]
-    ground.overwrite(place.file, chunk.start, content)
-    return f"{theirs} of {other.name} in the place of {chunk} of {place.file.name}"
+    fixtures.overwrite(target.file, chunk.start, content)
+    return f"{theirs} of {other.name} in the place of {chunk} of {target.file.name}"
 
 
-def _footer_of_another_file(place: Place, rng: random.Random) -> str | None:
-    other = _another(place, rng)
+def _footer_of_another_file(target: Target, rng: random.Random) -> str | None:
+    other = _another(target, rng)
     if other is None:
         return None
-    footer = other.read_bytes()[place.table.layout(other).footer.start :]
-    content = place.file.read_bytes()[: place.table.layout(place.file).footer.start]
-    place.file.write_bytes(content + footer)
-    return f"{place.file.name} with the footer of {other.name}"
+    footer = other.read_bytes()[target.table.layout(other).footer.start :]
+    content = target.file.read_bytes()[: target.table.layout(target.file).footer.start]
+    target.file.write_bytes(content + footer)
+    return f"{target.file.name} with the footer of {other.name}"
 
 
 # ---- whole files -------------------------------------------------------------------------------------------------------
 
 
-def _another(place: Place, rng: random.Random) -> Path | None:
-    others = [file for file in place.table.files if file != place.file]
+def _another(target: Target, rng: random.Random) -> Path | None:
+    others = [file for file in target.table.files if file != target.file]
     return rng.choice(others) if others else None
 
 
-def _missing(place: Place, _: random.Random) -> str:
-    place.file.unlink()
-    return f"{place.file.name} removed"
+def _missing(target: Target, _: random.Random) -> str:
+    target.file.unlink()
+    return f"{target.file.name} removed"
 
 
-def _swapped(place: Place, rng: random.Random) -> str | None:
-    other = _another(place, rng)
+def _swapped(target: Target, rng: random.Random) -> str | None:
+    other = _another(target, rng)
     if other is None:
         return None
-    ground.exchange(place.file, other)
-    return f"{place.file.name} and {other.name} swapped"
+    fixtures.exchange(target.file, other)
+    return f"{target.file.name} and {other.name} swapped"
 
 
-def _twice(place: Place, rng: random.Random) -> str | None:
-    other = _another(place, rng)
+def _twice(target: Target, rng: random.Random) -> str | None:
+    other = _another(target, rng)
     if other is None:
         return None
-    shutil.copyfile(other, place.file)
-    return f"{other.name} also as {place.file.name}"
+    shutil.copyfile(other, target.file)
+    return f"{other.name} also as {target.file.name}"
 
 
-def _of_another_table(place: Place, rng: random.Random) -> str:
-    other = place.others[0]
+def _of_another_table(target: Target, rng: random.Random) -> str:
+    other = target.others[0]
     file = rng.choice(other.files)
-    ground.exchange(place.file, file)
-    return f"{place.file.name} and {file.name} of {other.name} swapped"
+    fixtures.exchange(target.file, file)
+    return f"{target.file.name} and {file.name} of {other.name} swapped"
 
 
-def _link(place: Place, rng: random.Random) -> str:
-    other = _another(place, rng) or place.others[0].files[0]
-    place.file.unlink()
-    place.file.symlink_to(other)
-    return f"{place.file.name} became a link to {other.name}"
+def _link(target: Target, rng: random.Random) -> str:
+    other = _another(target, rng) or target.others[0].files[0]
+    target.file.unlink()
+    target.file.symlink_to(other)
+    return f"{target.file.name} became a link to {other.name}"
 
 
-def _link_to_itself(place: Place, _: random.Random) -> str:
-    place.file.unlink()
-    place.file.symlink_to(place.file)
-    return f"{place.file.name} became a link to itself"
+def _link_to_itself(target: Target, _: random.Random) -> str:
+    target.file.unlink()
+    target.file.symlink_to(target.file)
+    return f"{target.file.name} became a link to itself"
 
 
-def _device(place: Place, rng: random.Random) -> str:
+def _device(target: Target, rng: random.Random) -> str:
     device = rng.choice(["/dev/zero", "/dev/null", "/dev/urandom"])
-    place.file.unlink()
-    place.file.symlink_to(device)
-    return f"{place.file.name} became a link to {device}"
+    target.file.unlink()
+    target.file.symlink_to(device)
+    return f"{target.file.name} became a link to {device}"
 
 
-def _pipe(place: Place, _: random.Random) -> str:
-    place.file.unlink()
-    os.mkfifo(place.file)
-    return f"{place.file.name} became a pipe that nobody writes to"
+def _pipe(target: Target, _: random.Random) -> str:
+    target.file.unlink()
+    os.mkfifo(target.file)
+    return f"{target.file.name} became a pipe that nobody writes to"
 
 
-def _folder(place: Place, _: random.Random) -> str:
-    place.file.unlink()
-    place.file.mkdir()
-    return f"{place.file.name} became a folder"
+def _folder(target: Target, _: random.Random) -> str:
+    target.file.unlink()
+    target.file.mkdir()
+    return f"{target.file.name} became a folder"
 
 
 def _forgery(make: Callable[[Path, int], bytes | None]) -> Change:
     """A file of the harness's own making, of the same size, rows and columns."""
 
-    def change(place: Place, _: random.Random) -> str | None:
-        size = place.file.stat().st_size
-        content = make(place.table.plain, size)
+    def change(target: Target, _: random.Random) -> str | None:
+        size = target.file.stat().st_size
+        content = make(target.table.plain, size)
         if content is None or len(content) != size:
             return None
-        place.file.write_bytes(content)
-        return f"{place.file.name} became a forgery of the {size} bytes it had"
+        target.file.write_bytes(content)
+        return f"{target.file.name} became a forgery of the {size} bytes it had"
 
     return change
 

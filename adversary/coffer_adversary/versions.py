@@ -1,4 +1,4 @@
-"""Lies of a host about which version of a table is the newest, and about what its manifest says."""
+"""Mutations of a host about which version of a table is the newest, and about what its manifest says."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer_adversary import ground
+from coffer_adversary import fixtures
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
 from coffer_testing.owner import Owner
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
     from coffer_testing.answers import Answer
 
 _MANIFESTS = "_coffer"
@@ -33,21 +33,21 @@ _ENVELOPE = {
 
 class Ledger:
     """A table of three versions, each of which was once the newest, and of a fork: another third version that the owner made
-    after the second, on a copy of the home, and never published at the real one."""
+    after the second, on a copy of the config directory, and never published at the real one."""
 
     NEWEST = 3
 
-    def __init__(self, arena: Arena) -> None:
-        self.folder = arena.folder / "warehouse" / "ledger"
-        self._copies = arena.folder / "ledger"
+    def __init__(self, cluster: AttackCluster) -> None:
+        self.folder = cluster.folder / "warehouse" / "ledger"
+        self._copies = cluster.folder / "ledger"
         self._copies.mkdir()
         # Which of them knows more than the other is found out, so both are set back.
-        home = [arena.owner.home / "register.coffer", arena.owner.home / "audit" / "log"]
+        home = [cluster.owner.home / "register.coffer", cluster.owner.home / "audit" / "log"]
         aside = [self._copies / path.name for path in home]
         rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="
 
         def run(sql: str) -> Answer:
-            return arena.within(lambda: arena.driver.query(sql))
+            return cluster.within(lambda: cluster.driver.query(sql))
 
         run(f"CREATE TABLE ledger USING coffer AS {rows} 1")
         self._keep("1")
@@ -57,17 +57,17 @@ class Ledger:
             shutil.copy(path, copy)
         run(f"INSERT INTO ledger {rows} 4")
         self._keep("fork")
-        # What the owner would have, had the home been set back: the harness makes the fork so, a host never could.
+        # What the owner would have, had the config directory been set back: the harness makes the fork so, a host never could.
         for path, copy in zip(home, aside, strict=True):
             shutil.copy(copy, path)
-        ground.put_back(self.copy("2"), self.folder)
+        fixtures.put_back(self.copy("2"), self.folder)
         run(f"INSERT INTO ledger {rows} 3")
         self._keep("3")
         self.sql = "SELECT k, v, s FROM ledger_view"
-        ground.load(arena, "ledger_view", self.folder)
+        fixtures.load(cluster, "ledger_view", self.folder)
         self.question = Question("ledger", self.sql, {}, False, run(self.sql))
-        stranger = Owner.create(arena.folder / "stranger")
-        self.foreign = stranger.encrypt({"ledger": arena.plain["nation"]}, arena.folder / "strange")["ledger"]
+        stranger = Owner.create(cluster.folder / "stranger")
+        self.foreign = stranger.encrypt({"ledger": cluster.plain["nation"]}, cluster.folder / "strange")["ledger"]
 
     def _keep(self, version: str) -> None:
         shutil.copytree(self.folder, self.copy(version))
@@ -100,18 +100,18 @@ class Versioned:
     change: Change
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        ledger = arena.keep("ledger", lambda: Ledger(arena))
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        ledger = cluster.keep("ledger", lambda: Ledger(cluster))
 
         def run() -> Answer:
-            ground.load(arena, "ledger_view", ledger.folder)
-            return arena.run(ledger.question)
+            fixtures.load(cluster, "ledger_view", ledger.folder)
+            return cluster.run(ledger.question)
 
         try:
             what = self.change(ledger, rng)
-            judgement = arena.judge(ledger.question, run)
+            judgement = cluster.judge(ledger.question, run)
         finally:
-            ground.put_back(ledger.copy("3"), ledger.folder)
+            fixtures.put_back(ledger.copy("3"), ledger.folder)
         detail = what or "nothing"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
@@ -123,7 +123,7 @@ class Versioned:
 
 def _set_back(ledger: Ledger, rng: random.Random) -> str:
     version = rng.choice(["1", "2"])
-    ground.put_back(ledger.copy(version), ledger.folder)
+    fixtures.put_back(ledger.copy(version), ledger.folder)
     return f"the folder as it was at version {version}"
 
 
@@ -147,7 +147,7 @@ def _older_as_a_newer(ledger: Ledger, rng: random.Random) -> str:
 
 
 def _fork(ledger: Ledger, _: random.Random) -> str:
-    ground.put_back(ledger.copy("fork"), ledger.folder)
+    fixtures.put_back(ledger.copy("fork"), ledger.folder)
     return "another third version, authentic, in the place of the published one"
 
 
@@ -168,7 +168,7 @@ def _parents_changed(ledger: Ledger, rng: random.Random) -> str:
 
 
 def _foreign_table(ledger: Ledger, _: random.Random) -> str:
-    ground.put_back(ledger.foreign, ledger.folder)
+    fixtures.put_back(ledger.foreign, ledger.folder)
     return "another owner's table in its place"
 
 
@@ -214,14 +214,14 @@ def _strange_files(ledger: Ledger, rng: random.Random) -> str:
 
 def _bit(ledger: Ledger, rng: random.Random) -> str:
     at, bit = rng.randrange(ledger.manifest().stat().st_size), rng.randrange(8)
-    ground.flip(ledger.manifest(), at, bit)
+    fixtures.flip(ledger.manifest(), at, bit)
     return f"bit {bit} of byte {at}"
 
 
 def _envelope(ledger: Ledger, rng: random.Random) -> str:
     field, (at, length) = rng.choice(list(_ENVELOPE.items()))
     content = rng.choice([bytes(length), b"\xff" * length, rng.randbytes(length)])
-    ground.overwrite(ledger.manifest(), at, content)
+    fixtures.overwrite(ledger.manifest(), at, content)
     return f"{field} became {content.hex()}"
 
 

@@ -1,4 +1,4 @@
-"""Lies told on the wire between executor and engine. What each does is in adversary/proxy; here is when."""
+"""Mutations applied on the wire between executor and engine. What each does is in adversary/proxy; here is when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coffer_adversary.mutation import Mutation, Outcome
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 _WRITES = 0.1  # of the runs attack a write
 
@@ -17,14 +17,14 @@ _LOCAL = frozenset({"local"})
 
 
 @dataclass(frozen=True)
-class Lie:
-    """One lie of the saboteur's, told in the course of a query or of a write."""
+class Mutated:
+    """One mutation of the proxy's, applied in the course of a query or of a write."""
 
     name: str
     needs: frozenset[str] = frozenset({"local", "query"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        return arena.attack(self.name, rng, question=arena.ask(rng, writes=rng.random() < _WRITES))
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        return cluster.attack(self.name, rng, question=cluster.ask(rng, writes=rng.random() < _WRITES))
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Swap:
     name: str = "swap-engines"
     needs: frozenset[str] = frozenset({"cluster"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        return arena.attack(self.name, rng, first=True)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        return cluster.attack(self.name, rng, first=True)
 
 
 @dataclass(frozen=True)
-class StartLie:
+class StartMutation:
     """What is said once, when an engine is attested: so engines are ended first, and the executors start new ones."""
 
     name: str
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        return arena.attack_at_start(self.name, rng)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        return cluster.attack_at_start(self.name, rng)
 
 
 # Until no query's objects are left, and with them no session; how many there still are.
@@ -71,23 +71,23 @@ class EndedSession:
     name: str = "replay-an-ended-session"
     needs: frozenset[str] = _LOCAL
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        question = arena.ask(rng)
-        last = arena.ask(rng)
-        arena.within(lambda: arena.run(question))
-        left = arena.within(lambda: arena.driver.run(_COLLECT))
-        judgement = arena.judge(last, lambda: arena.run(last))
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        question = cluster.ask(rng)
+        last = cluster.ask(rng)
+        cluster.within(lambda: cluster.run(question))
+        left = cluster.within(lambda: cluster.driver.run(_COLLECT))
+        judgement = cluster.judge(last, lambda: cluster.run(last))
         seed = rng.getrandbits(48)
-        said = arena.saboteur.probe(self.name, seed)
-        detail = f"{question.name} then {last.name} seed={seed}: {said['what']}: {said['answer']}"
+        reply = cluster.proxies.probe(self.name, seed)
+        detail = f"{question.name} then {last.name} seed={seed}: {reply['what']}: {reply['answer']}"
         if judgement.verdict == "wrong":
             return Outcome(True, "wrong", judgement.check, f"{detail}: {judgement.detail}")
-        if left or said["what"] is None:
+        if left or reply["what"] is None:
             return Outcome(False, "right_rows", "", f"{detail} ({left} sessions live)")
-        if said["answer"] == "done":
+        if reply["answer"] == "done":
             return Outcome(True, "wrong", "ran-again", detail)
         # Which word it must be: `expected`.
-        return Outcome(True, "detected", said["answer"].partition(":")[0], detail)
+        return Outcome(True, "detected", reply["answer"].partition(":")[0], detail)
 
 
 _IN_TASKS = [
@@ -116,8 +116,8 @@ _IN_TASKS = [
     "replay-frame-of-a-stage-in",
     "replay-frame-of-an-attempt-in",
     "replay-input-of-a-query",
-    "honest-twin",
-    "tampered-twin",
+    "honest-duplicate",
+    "tampered-duplicate",
     "forge-attempt-in",
     "forge-counter-in",
     "flip-bit-out",
@@ -218,8 +218,8 @@ _AT_START = [
 ]
 
 MUTATIONS: tuple[Mutation, ...] = (
-    *(Lie(name) for name in _IN_TASKS),
-    *(StartLie(name) for name in _AT_START),
+    *(Mutated(name) for name in _IN_TASKS),
+    *(StartMutation(name) for name in _AT_START),
     EndedSession(),
     Swap(),
 )

@@ -1,4 +1,4 @@
-"""Lies of a host while a table is written: about files that are being written, and about what lies beside them."""
+"""Mutations of a host while a table is written: about files that are being written, and about what lies beside them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from coffer_adversary import ground, questions
-from coffer_adversary.arena import Unwritten
+from coffer_adversary import fixtures, questions
+from coffer_adversary.attack_cluster import Unwritten
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.mutation import Outcome
 from coffer_testing.answers import Answer, difference
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
     from coffer_adversary.questions import Question
 
 _MANIFESTS = "_coffer"
@@ -56,23 +56,23 @@ class Writing:
     change: Change
     needs: frozenset[str] = frozenset({"local", "write"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        question = arena.ask(rng, writes=True)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        question = cluster.ask(rng, writes=True)
         table = f"attacked_{next(_numbers)}"
-        folder = arena.folder / "warehouse" / table
-        museum = arena.folder / "museum"
+        folder = cluster.folder / "warehouse" / table
+        museum = cluster.folder / "museum"
         museum.mkdir(exist_ok=True)
         for command in question.before:
-            arena.within(lambda command=command: arena.driver.query(command.format(table=table)))
+            cluster.within(lambda command=command: cluster.driver.query(command.format(table=table)))
         host = _Host(self, Write(folder, frozenset(folder.rglob("*")), museum), rng)
         try:
-            judgement = arena.judge(question, lambda: _written(arena, question, table, host))
+            judgement = cluster.judge(question, lambda: _written(cluster, question, table, host))
         finally:
             host.stop()
             for file in host.write.new[:1]:
                 if file.is_file():
                     shutil.copyfile(file, museum / f"{rng.randrange(8)}.parquet")
-            _drop(arena, table, folder)
+            _drop(cluster, table, folder)
         detail = f"{question.name}: {host.what or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
@@ -139,19 +139,19 @@ def _is_whole(path: Path) -> bool:
         return False
 
 
-def _written(arena: Arena, question: Question, table: str, host: _Host) -> Answer:
+def _written(cluster: AttackCluster, question: Question, table: str, host: _Host) -> Answer:
     """What the write left. One that failed left nothing; its error is raised then."""
     back = questions.read_back(table)
     try:
-        arena.within(lambda: arena.driver.query(question.sql.format(table=table), question.conf))
+        cluster.within(lambda: cluster.driver.query(question.sql.format(table=table), question.conf))
     except QueryFailed:
         host.stop()
-        amiss = left_behind(question, lambda: arena.within(lambda: arena.driver.query(back)))
+        amiss = left_behind(question, lambda: cluster.within(lambda: cluster.driver.query(back)))
         if amiss:
             raise Unwritten(amiss) from None
         raise
     host.published()
-    return arena.within(lambda: arena.driver.query(back))
+    return cluster.within(lambda: cluster.driver.query(back))
 
 
 def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
@@ -173,13 +173,13 @@ def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
     return f"after the failed write: {found}" if found else None
 
 
-def _drop(arena: Arena, table: str, folder: Path) -> None:
+def _drop(cluster: AttackCluster, table: str, folder: Path) -> None:
     """Whatever became of the table, its name is free again and its folder gone."""
     try:
-        arena.within(lambda: arena.driver.query(f"DROP TABLE IF EXISTS {table}"))
+        cluster.within(lambda: cluster.driver.query(f"DROP TABLE IF EXISTS {table}"))
     except QueryFailed:
-        ground.remove(folder)
-    ground.remove(folder)
+        fixtures.remove(folder)
+    fixtures.remove(folder)
 
 
 # ---- changes of written files ------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _flip(write: Write, rng: random.Random) -> str | None:
     if not size:
         return None
     at = rng.randrange(size)
-    ground.flip(file, at, rng.randrange(8))
+    fixtures.flip(file, at, rng.randrange(8))
     return f"byte {at} of {size} of a new file"
 
 
@@ -209,7 +209,7 @@ def _footer_flipped(write: Write, rng: random.Random) -> str | None:
     content = file.read_bytes()
     start = _footer_start(content)
     at = rng.randrange(start, len(content) - _TAIL)
-    ground.flip(file, at, rng.randrange(8))
+    fixtures.flip(file, at, rng.randrange(8))
     return f"byte {at} of a new file, in its footer from {start}"
 
 
@@ -243,7 +243,7 @@ def _zeroed(write: Write, rng: random.Random) -> str | None:
     if not size:
         return None
     at = rng.randrange(size)
-    ground.overwrite(file, at, bytes(min(64, size - at)))
+    fixtures.overwrite(file, at, bytes(min(64, size - at)))
     return f"zeros at {at} of {size} of a new file"
 
 
@@ -272,7 +272,7 @@ def _swapped(write: Write, rng: random.Random) -> str | None:
     two = _two(write, rng)
     if two is None:
         return None
-    ground.exchange(*two)
+    fixtures.exchange(*two)
     return "a new file and another one swapped"
 
 
@@ -298,7 +298,7 @@ def _a_link(write: Write, rng: random.Random) -> str:
 
 def _beside(write: Write, path: Path, content: Callable[[Path], object]) -> None:
     content(path)
-    write.undo.append(lambda: ground.remove(path))
+    write.undo.append(lambda: fixtures.remove(path))
 
 
 def _extra_of_this_write(write: Write, rng: random.Random) -> str:

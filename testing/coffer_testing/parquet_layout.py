@@ -17,19 +17,19 @@ TAIL = 8  # the footer's length and the magic
 @dataclass(frozen=True)
 class Chunk:
     """A column's pages in one row group: the bytes [start, end). `column` is its name in the file; `logical` the column of
-    the table that it holds, under the protection `form`."""
+    the table that it holds, under the protection `encoding`."""
 
     row_group: int
     column: str
     start: int
     end: int
     logical: str = ""
-    form: str = field(default="tee", compare=False)
+    encoding: str = field(default="tee", compare=False)
 
     @property
     def clear(self) -> bool:
         """Whether its pages are not encrypted as such: they hold ciphertexts, or numbers of rows."""
-        return self.form != "tee"
+        return self.encoding != "tee"
 
 
 @dataclass(frozen=True)

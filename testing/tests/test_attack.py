@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer_adversary import below, expected, forged, ground, hostile, judge, registry, wire, writes
-from coffer_adversary.arena import CONF, Arena
+from coffer_adversary import below, expected, fixtures, forged, hostile, judge, registry, wire, writes
+from coffer_adversary.attack_cluster import CONF, AttackCluster
 from coffer_adversary.mutation import Mutation, Outcome
 from coffer_adversary.orchestrator import Campaign, kinds_of
 from coffer_adversary.questions import PROFILES, Question
@@ -32,31 +32,31 @@ QUESTIONS = frozenset({"q03", "q12", "q16", "q18", "ctas-shuffled", "insert"})
 
 
 @pytest.fixture(scope="module")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    with Arena(tmp_path_factory.mktemp("attack"), only=QUESTIONS) as arena:
-        yield arena
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]:
+    with AttackCluster(tmp_path_factory.mktemp("attack"), only=QUESTIONS) as cluster:
+        yield cluster
 
 
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
-# Over columns of other protections than `tee`: all lies that exist there alone, and some of those that any query is told.
+# Over columns of other protections than `tee`: all mutations that exist there alone, and some of those that any query is told.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
 CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
-# What is broadcast there may be built at home, where nobody can lie about it.
+# What is broadcast there may be built at the client, where nobody can lie about it.
 SOME = [
     mutation for mutation in registry.mutations() if "query" in mutation.needs and not mutation.name.startswith("broadcast-")
 ][::8]
 
 
-def test_unharmed_questions_are_answered_right(arena: Arena) -> None:
+def test_unharmed_questions_are_answered_right(cluster: AttackCluster) -> None:
     for writing in (False, True):
-        question = arena.ask(random.Random(1), writes=writing)
-        assert arena.judge(question, lambda question=question: arena.run(question)).verdict == "right_rows"
+        question = cluster.ask(random.Random(1), writes=writing)
+        assert cluster.judge(question, lambda question=question: cluster.run(question)).verdict == "right_rows"
 
 
 @pytest.mark.parametrize("mutation", LOCAL, ids=lambda mutation: mutation.name)
-def test_a_mutation_is_detected_or_harmless(mutation: Mutation, arena: Arena) -> None:
-    campaign = Campaign([mutation], lambda _: arena, seed=SEED)
-    row = campaign.once(mutation, arena)
+def test_a_mutation_is_detected_or_harmless(mutation: Mutation, cluster: AttackCluster) -> None:
+    campaign = Campaign([mutation], lambda _: cluster, seed=SEED)
+    row = campaign.once(mutation, cluster)
     assert not row.findings
     assert row.applied >= 1
     assert row.detected == 1 or not expected.must_be_detected(mutation.name)
@@ -64,13 +64,13 @@ def test_a_mutation_is_detected_or_harmless(mutation: Mutation, arena: Arena) ->
 
 
 @pytest.fixture(scope="module")
-def protected(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    with Arena(tmp_path_factory.mktemp("protected"), kind="mixed", like=arena) as protected:
+def protected(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]:
+    with AttackCluster(tmp_path_factory.mktemp("protected"), kind="mixed", like=cluster) as protected:
         yield protected
 
 
 @pytest.mark.parametrize("mutation", [*PROTECTED, *SOME], ids=lambda mutation: mutation.name)
-def test_a_mutation_over_protected_columns_is_detected_or_harmless(mutation: Mutation, protected: Arena) -> None:
+def test_a_mutation_over_protected_columns_is_detected_or_harmless(mutation: Mutation, protected: AttackCluster) -> None:
     row = Campaign([mutation], lambda _: protected, seed=SEED).once(mutation, protected)
     assert not row.findings
     assert row.applied == row.protected >= 1
@@ -78,19 +78,19 @@ def test_a_mutation_over_protected_columns_is_detected_or_harmless(mutation: Mut
     assert row.detected == 1 or "query" in mutation.needs or not expected.must_be_detected(mutation.name)
 
 
-def test_the_saboteur_and_the_registry_know_the_same_lies(arena: Arena) -> None:
+def test_the_proxy_and_the_registry_know_the_same_mutations(cluster: AttackCluster) -> None:
     # The last engine may have been ended with its lie.
-    arena.run(arena.ask(random.Random(1)))
-    assert set(arena.saboteur.lies()) == {mutation.name for mutation in wire.MUTATIONS}
+    cluster.run(cluster.ask(random.Random(1)))
+    assert set(cluster.proxies.mutations()) == {mutation.name for mutation in wire.MUTATIONS}
 
 
-def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
+def test_the_judge_finds_what_is_wrong(cluster: AttackCluster) -> None:
     """The control: each kind of wrong outcome is seen as one."""
-    question = arena.ask(random.Random(2))
-    right = arena.run(question)
+    question = cluster.ask(random.Random(2))
+    right = cluster.run(question)
 
     def judged(rows: list[list[str | None]]) -> str:
-        return arena.judge(question, lambda: Answer(right.schema, rows, 0.0)).check
+        return cluster.judge(question, lambda: Answer(right.schema, rows, 0.0)).check
 
     assert judged(right.rows) == ""
     assert judged([]) == "rows"
@@ -101,7 +101,7 @@ def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
         def run() -> Answer:
             raise QueryFailed("PySparkException", text, None)
 
-        judgement = arena.judge(question, run)
+        judgement = cluster.judge(question, run)
         return judgement.verdict, judgement.check
 
     assert failed("[COFFER_FRAME_TAG] a frame does not open") == ("detected", "COFFER_FRAME_TAG")
@@ -109,21 +109,21 @@ def test_the_judge_finds_what_is_wrong(arena: Arena) -> None:
     assert failed("[TABLE_OR_VIEW_NOT_FOUND] lineitem") == ("wrong", "no-code")
     assert failed("[COFFER_PANIC] a defect") == ("wrong", "COFFER_PANIC")
     # The line of a thread that panicked, in an engine that may be gone by now.
-    arena.driver.run(_LINE)
-    assert arena.judge(question, lambda: right).check == "panic"
-    assert arena.judge(question, lambda: right).check == ""
+    cluster.driver.run(_LINE)
+    assert cluster.judge(question, lambda: right).check == "panic"
+    assert cluster.judge(question, lambda: right).check == ""
 
 
-def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(arena: Arena) -> None:
-    question = arena.ask(random.Random(2))
-    right = arena.run(question)
-    (engine,) = arena.saboteur.health().engines
+def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(cluster: AttackCluster) -> None:
+    question = cluster.ask(random.Random(2))
+    right = cluster.run(question)
+    (engine,) = cluster.proxies.health().engines
     os.kill(engine, signal.SIGABRT)
     # Spark tries its task again, with a new engine.
-    found = arena.judge(question, lambda: arena.run(question))
+    found = cluster.judge(question, lambda: cluster.run(question))
     assert found.check == "panic" and "ended by itself: signal: 6" in found.detail, found
-    assert arena.judge(question, lambda: right).check == ""
-    (other,) = arena.saboteur.health().engines
+    assert cluster.judge(question, lambda: right).check == ""
+    (other,) = cluster.proxies.health().engines
     assert other != engine
 
 
@@ -134,14 +134,14 @@ logger.info("engine: thread 'worker' panicked at a place that there is not")
 
 
 @pytest.fixture(scope="module")
-def cluster(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
-    with Arena(tmp_path_factory.mktemp("cluster"), kind="cluster", like=arena) as cluster:
-        yield cluster
+def standalone(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]:
+    with AttackCluster(tmp_path_factory.mktemp("cluster"), kind="cluster", like=cluster) as standalone:
+        yield standalone
 
 
 @pytest.mark.parametrize("mutation", CLUSTERED, ids=lambda mutation: mutation.name)
-def test_a_mutation_of_two_engines_is_detected_or_harmless(mutation: Mutation, cluster: Arena) -> None:
-    row = Campaign([mutation], lambda _: cluster, seed=SEED).once(mutation, cluster)
+def test_a_mutation_of_two_engines_is_detected_or_harmless(mutation: Mutation, standalone: AttackCluster) -> None:
+    row = Campaign([mutation], lambda _: standalone, seed=SEED).once(mutation, standalone)
     assert not row.findings
     assert row.applied >= 1
     assert row.detected == 1 or not expected.must_be_detected(mutation.name)
@@ -156,29 +156,29 @@ def test_a_mutation_of_two_engines_is_detected_or_harmless(mutation: Mutation, c
         ("java.lang.NullPointerException", False),
     ],
 )
-def test_what_a_failed_write_left_cannot_be_read_for_any_reason(error: str, fits: bool, arena: Arena) -> None:
+def test_what_a_failed_write_left_cannot_be_read_for_any_reason(error: str, fits: bool, cluster: AttackCluster) -> None:
     def fail() -> Answer:
         raise QueryFailed("PySparkException", error, None)
 
-    new = arena.question("ctas-shuffled")
+    new = cluster.question("ctas-shuffled")
     assert (writes.left_behind(new, fail) is None) == fits
     # A table that was there must be readable.
-    assert writes.left_behind(arena.question("insert"), fail) is not None
+    assert writes.left_behind(cluster.question("insert"), fail) is not None
 
 
-def test_a_failed_write_left_the_old_rows(arena: Arena) -> None:
-    question = arena.question("insert")
+def test_a_failed_write_left_the_old_rows(cluster: AttackCluster) -> None:
+    question = cluster.question("insert")
     assert question.unwritten
     assert writes.left_behind(question, lambda: question.unwritten) is None
     # Who says it again has them twice.
     assert writes.left_behind(question, lambda: question.expected) is not None
     half = Answer(question.expected.schema, question.expected.rows[:-1], 0.0)
     assert writes.left_behind(question, lambda: half) is not None
-    new = arena.question("ctas-shuffled")
+    new = cluster.question("ctas-shuffled")
     assert writes.left_behind(new, lambda: Answer(new.expected.schema, [], 0.0)) is not None
 
 
-def test_every_lie_is_told_somewhere() -> None:
+def test_every_mutation_is_applied_somewhere() -> None:
     assert {mutation.name for mutation in registry.mutations()} == {
         mutation.name for mutation in (*LOCAL, *PROTECTED, *CLUSTERED)
     }
@@ -223,41 +223,43 @@ def _counted(driver: Driver) -> tuple[Answer, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def believing(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """Plaintext Spark over the arena's tables, with the same lying executor."""
+def believing(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Plaintext Spark over the cluster's tables, with the same malicious executor."""
     folder = tmp_path_factory.mktemp("believing")
     conf = {**CONF, **hostile.configuration(coffer=False), "spark.sql.warehouse.dir": str(folder / "warehouse")}
-    with Driver(arena.plain, sealed=False, log=folder / "driver.log", conf=conf) as driver:
+    with Driver(cluster.plain, sealed=False, log=folder / "driver.log", conf=conf) as driver:
         yield driver
 
 
-@pytest.mark.parametrize("lie", _COUNTS)
-def test_false_counts_deceive_plaintext_spark_and_not_coffer(lie: str, arena: Arena, believing: Driver) -> None:
-    """The control: what these lies change where they are believed."""
+@pytest.mark.parametrize("mutation", _COUNTS)
+def test_false_counts_deceive_plaintext_spark_and_not_coffer(
+    mutation: str, cluster: AttackCluster, believing: Driver
+) -> None:
+    """The control: what these mutations change where they are believed."""
     right, known = _counted(believing)
     assert len(right.rows) == 7 and len(known) >= 2
-    hostile.say(believing, "arm", lie, SEED)
-    false, told = _counted(believing)
+    hostile.say(believing, "arm", mutation, SEED)
+    false, applied = _counted(believing)
     assert hostile.say(believing, "disarm")
-    assert told != known
-    if lie in ("row-counts-zero", "accumulators-zero", "accumulators-missing"):
+    assert applied != known
+    if mutation in ("row-counts-zero", "accumulators-zero", "accumulators-missing"):
         assert false.rows == []
-    if lie == "row-counts-one":
+    if mutation == "row-counts-one":
         assert len(false.rows) > 7
 
-    _, known = _counted(arena.driver)
+    _, known = _counted(cluster.driver)
     assert len(known) >= 2
-    said: list[str] = []
+    reply: list[str] = []
 
     def run() -> Answer:
-        answer, now = _counted(arena.driver)
-        said.extend(now)
+        answer, now = _counted(cluster.driver)
+        reply.extend(now)
         return answer
 
-    hostile.call(arena, "arm", lie, SEED)
-    judgement = arena.judge(Question("counted", _COUNTED, PROFILES["shuffled"], True, right), run)
-    assert hostile.call(arena, "disarm")
-    assert (judgement.verdict, judgement.detail, said) == ("right_rows", "", known)
+    hostile.call(cluster, "arm", mutation, SEED)
+    judgement = cluster.judge(Question("counted", _COUNTED, PROFILES["shuffled"], True, right), run)
+    assert hostile.call(cluster, "disarm")
+    assert (judgement.verdict, judgement.detail, reply) == ("right_rows", "", known)
 
 
 def test_codes_are_those_of_the_reference() -> None:
@@ -290,7 +292,7 @@ def test_each_mutation_is_declared(name: str) -> None:
     codes = {code.removeprefix("COFFER_TASK ") for code in declared.codes}
     assert codes <= judge.codes() - judge.DEFECTS
     # Where the host's own word is all there is, or an engine is lost, the mutation is one that says why.
-    if not name.startswith(TOLD_BY_THE_HOST):
+    if not name.startswith(CHOSEN_BY_THE_HOST):
         assert not {code for code in declared.codes if code.startswith("COFFER_TASK ")}
         assert not codes & (NO_CHECKS | {"COFFER_ENGINE_LOST"})
 
@@ -325,27 +327,29 @@ class Fabricated:
     name: str = "flip-bit-in"
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, _: Arena, __: random.Random) -> Outcome:
+    def attempt(self, _: AttackCluster, __: random.Random) -> Outcome:
         return self.outcome
 
 
-def fabricated(arena: Arena, outcome: Outcome, name: str = "flip-bit-in") -> Campaign:
+def fabricated(cluster: AttackCluster, outcome: Outcome, name: str = "flip-bit-in") -> Campaign:
     mutation = Fabricated(outcome, name)
-    campaign = Campaign([mutation], lambda _: arena, seed=SEED)
-    campaign.once(mutation, arena)
+    campaign = Campaign([mutation], lambda _: cluster, seed=SEED)
+    campaign.once(mutation, cluster)
     return campaign
 
 
-def test_a_refusal_without_a_mutation_is_wrong(arena: Arena) -> None:
+def test_a_refusal_without_a_mutation_is_wrong(cluster: AttackCluster) -> None:
     """A product that refuses what is sound."""
-    campaign = fabricated(arena, Outcome(False, "detected", "COFFER_FRAME_TAG", "nothing"))
+    campaign = fabricated(cluster, Outcome(False, "detected", "COFFER_FRAME_TAG", "nothing"))
     row = campaign.report.row("flip-bit-in")
     assert row.wrong == 1 and not row.applied and not row.detected
     assert row.findings == ["refused without a mutation: COFFER_FRAME_TAG: nothing"]
     assert not campaign.report.sound
     # Of a harmless one too, whether it was applied or not.
     for applied in (True, False):
-        assert not fabricated(arena, Outcome(applied, "detected", "COFFER_FRAME_TAG", ""), "reorder-streams-in").report.sound
+        assert not fabricated(
+            cluster, Outcome(applied, "detected", "COFFER_FRAME_TAG", ""), "reorder-streams-in"
+        ).report.sound
 
 
 @dataclass(frozen=True)
@@ -355,19 +359,19 @@ class Quietly:
     name: str = "stored-cut"
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        pieces = ground.pieces(arena)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        pieces = fixtures.pieces(cluster)
         question = pieces.whole(rng)
         with pieces.restored():
             for file in pieces.files:
                 os.truncate(file, 100)
-            judgement = arena.judge(question, lambda: pieces.ask(arena, question))
+            judgement = cluster.judge(question, lambda: pieces.ask(cluster, question))
         return Outcome(False, judgement.verdict, judgement.check, judgement.detail)
 
 
-def test_a_query_that_is_refused_for_nothing_that_the_harness_did_is_wrong(arena: Arena) -> None:
-    campaign = Campaign([Quietly()], lambda _: arena, seed=SEED)
-    row = campaign.once(Quietly(), arena)
+def test_a_query_that_is_refused_for_nothing_that_the_harness_did_is_wrong(cluster: AttackCluster) -> None:
+    campaign = Campaign([Quietly()], lambda _: cluster, seed=SEED)
+    row = campaign.once(Quietly(), cluster)
     assert row.wrong == 1 and row.findings[0].startswith("refused without a mutation: COFFER_FILE_LENGTH")
 
 
@@ -379,20 +383,20 @@ class Unseen:
     name: str = "swap-reducers"
     needs: frozenset[str] = frozenset({"local"})
 
-    def attempt(self, arena: Arena, rng: random.Random) -> Outcome:
-        return arena.attack("reorder-streams-in", rng)
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        return cluster.attack("reorder-streams-in", rng)
 
 
-def test_a_product_that_lets_an_altered_stream_pass_is_wrong(arena: Arena) -> None:
-    campaign = Campaign([Unseen()], lambda _: arena, seed=SEED)
-    row = campaign.once(Unseen(), arena)
+def test_a_product_that_lets_an_altered_stream_pass_is_wrong(cluster: AttackCluster) -> None:
+    campaign = Campaign([Unseen()], lambda _: cluster, seed=SEED)
+    row = campaign.once(Unseen(), cluster)
     assert row.wrong == 1 and row.findings[0].startswith("undetected: ")
     assert campaign.report.unseen == ["swap-reducers"]
     assert not campaign.report.sound
 
 
-def test_what_may_come_to_nothing_must_be_detected_at_times(arena: Arena) -> None:
-    campaign = fabricated(arena, Outcome(True, "right_rows", "", ""), "stored-page-flipped")
+def test_what_may_come_to_nothing_must_be_detected_at_times(cluster: AttackCluster) -> None:
+    campaign = fabricated(cluster, Outcome(True, "right_rows", "", ""), "stored-page-flipped")
     row = campaign.report.row("stored-page-flipped")
     assert row.applied == row.right_rows > expected.ENOUGH and not row.wrong
     assert campaign.report.unseen == ["stored-page-flipped"]
@@ -428,7 +432,7 @@ def test_a_race_is_one_code_in_one_situation() -> None:
     assert report.idle == ["spill-flipped"]
 
 
-TOLD_BY_THE_HOST = (
+CHOSEN_BY_THE_HOST = (
     *("failed-invented", "false-session", "false-protocol", "drop-release", "flip-bit-release"),
     *("release-of-another-query", "release-under-another-number", "start-of-a-query", "answer-", "garbage-"),
     *("replay-start-before-start", "hostile-length-midway", "attest-midway", "start-midway", "close-midway"),

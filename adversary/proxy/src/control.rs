@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 
 use crate::{
     engine::Engine,
-    lies,
+    mutations,
     past::{End, Outcome},
     relay::{Relay, again, hung},
     rng::Rng,
 };
 
-/// The folder of the control sockets of all saboteurs, and of what outlives one.
+/// The folder of the control sockets of all proxies, and of what outlives one.
 pub struct Control {
     folder: PathBuf,
     relay: Relay,
@@ -55,7 +55,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Evidence of engines that are gone, and what this saboteur is to begin with.
+    /// Evidence of engines that are gone, and what this proxy is to begin with.
     fn take_up(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
@@ -63,7 +63,7 @@ impl Control {
                 let evidence = fs::read(&path)
                     .ok()
                     .and_then(|bytes| EngineEvidence::decode(bytes.as_slice()).ok());
-                self.relay.hands.past(|past| past.evidence.extend(evidence));
+                self.relay.recorder.past(|past| past.evidence.extend(evidence));
             }
         }
         let mine = self.folder.join(format!("{}.boot", process::id()));
@@ -103,26 +103,30 @@ impl Control {
         let word = |name: &str| order[name].as_str().unwrap_or_default();
         let number = |name: &str| order[name].as_u64().unwrap_or_default();
         match word("do") {
-            "arm" => match self.relay.hands.arm(word("lie"), number("seed"), number("skip")) {
+            "arm" => match self
+                .relay
+                .recorder
+                .arm(word("mutation"), number("seed"), number("skip"))
+            {
                 true => json!({}),
-                false => json!({ "error": format!("there is no lie {}", order["lie"]) }),
+                false => json!({ "error": format!("there is no mutation {}", order["mutation"]) }),
             },
             "disarm" => {
-                let told = self.relay.hands.disarm();
-                json!({ "what": told.what, "seen": told.seen, "served": told.served, "beside": told.beside })
+                let report = self.relay.recorder.disarm();
+                json!({ "what": report.what, "seen": report.seen, "served": report.served, "beside": report.beside })
             }
             "probe" => self.probe(number("seed")),
             "health" => {
                 let mut panics = self.engine.panics();
-                panics.extend(self.relay.hands.faults());
+                panics.extend(self.relay.recorder.faults());
                 json!({ "engine": self.engine.id(), "alive": self.engine.is_alive(), "panics": panics })
             }
             "list" => {
-                let lies = lies::all();
-                let lies = lies
+                let mutations = mutations::all();
+                let mutations = mutations
                     .iter()
-                    .map(|(name, lie)| ((*name).to_owned(), json!(lie.position())));
-                json!({ "lies": serde_json::Map::from_iter(lies) })
+                    .map(|(name, mutation)| ((*name).to_owned(), json!(mutation.position())));
+                json!({ "mutations": serde_json::Map::from_iter(mutations) })
             }
             "die" => json!({}),
             other => json!({ "error": format!("there is no order {other:?}") }),
@@ -131,7 +135,7 @@ impl Control {
 
     /// Runs a task of an earlier session again: not of the newest, which may still live.
     fn probe(&self, seed: u64) -> Value {
-        let tasks = self.relay.hands.past(|past| {
+        let tasks = self.relay.recorder.past(|past| {
             let newest = past.newest().map(|task| task.start.session.clone());
             // Without a key release of its session it would be refused for the want of one.
             past.tasks(|task| {
@@ -155,7 +159,7 @@ impl Control {
         json!({ "what": what, "answer": answer, "session": hex(&task.start.session) })
     }
 
-    /// Ends engine and saboteur.
+    /// Ends engine and proxy.
     pub fn end(&self) -> ! {
         self.ending.store(true, Ordering::SeqCst);
         self.engine.kill();
@@ -163,7 +167,7 @@ impl Control {
         process::exit(0)
     }
 
-    /// Once the engine has ended: so does the saboteur, with its code. That an engine ended by itself is left word of, whoever
+    /// Once the engine has ended: so does the proxy, with its code. That an engine ended by itself is left word of, whoever
     /// takes its place.
     pub fn follow(&self) -> ! {
         if self.ending.load(Ordering::SeqCst) {
@@ -179,12 +183,12 @@ impl Control {
         process::exit(how.and_then(|status| status.code()).unwrap_or(1))
     }
 
-    /// Leaves the engine's evidence for those that come, and word of what was told.
+    /// Leaves the engine's evidence for those that come, and word of what was applied.
     fn leave_all(&self) {
-        let told = self.relay.hands.disarm();
-        let told = json!({ "what": told.what, "seen": told.seen, "served": told.served }).to_string();
-        self.leave("told", told.as_bytes());
-        let evidence = self.relay.hands.past(|past| past.evidence.last().cloned());
+        let report = self.relay.recorder.disarm();
+        let report = json!({ "what": report.what, "seen": report.seen, "served": report.served }).to_string();
+        self.leave("report", report.as_bytes());
+        let evidence = self.relay.recorder.past(|past| past.evidence.last().cloned());
         if let Some(evidence) = evidence {
             self.leave("evidence", &evidence.encode_to_vec());
         }

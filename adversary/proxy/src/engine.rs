@@ -1,4 +1,4 @@
-//! The real engine behind the saboteur: started, listened to, ended.
+//! The real engine behind the proxy: started, listened to, ended.
 
 use std::{
     ffi::OsString,

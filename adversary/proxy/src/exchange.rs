@@ -1,4 +1,4 @@
-//! Two engines' answers to tasks of one stage, exchanged: each saboteur leaves its own in the common folder, and takes
+//! Two engines' answers to tasks of one stage, exchanged: each proxy leaves its own in the common folder, and takes
 //! another's that is there, or comes soon.
 
 use std::{

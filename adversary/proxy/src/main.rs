@@ -1,6 +1,6 @@
-//! `coffer-proxy`: takes coffer-engine's place and arguments, runs the real one, and lies. For tests only.
+//! `coffer-proxy`: takes coffer-engine's place and arguments, runs the real one, and mutations. For tests only.
 //!
-//! `SABOTEUR_ENGINE` names the real engine (default: beside this program), `SABOTEUR_CONTROL` the folder of the control sockets.
+//! `PROXY_ENGINE` names the real engine (default: beside this program), `PROXY_CONTROL` the folder of the control sockets.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use coffer_proxy::{control::Control, engine::Engine, exchange, hands::Hands, relay::Relay};
+use coffer_proxy::{control::Control, engine::Engine, exchange, recorder::Recorder, relay::Relay};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -39,21 +39,21 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let behind = address.with_extension("engine");
     *listen = format!("unix:{}", behind.display()).into();
 
-    let program = match env::var_os("SABOTEUR_ENGINE") {
+    let program = match env::var_os("PROXY_ENGINE") {
         Some(path) => PathBuf::from(path),
         None => env::current_exe()?.with_file_name("coffer-engine"),
     };
-    let folder = PathBuf::from(env::var_os("SABOTEUR_CONTROL").ok_or("SABOTEUR_CONTROL is not set")?);
-    let (engine, mut said) = Engine::start(&program, &arguments)?;
+    let folder = PathBuf::from(env::var_os("PROXY_CONTROL").ok_or("PROXY_CONTROL is not set")?);
+    let (engine, mut sent) = Engine::start(&program, &arguments)?;
     let engine = Arc::new(engine);
     let mut line = String::new();
-    said.read_line(&mut line)?;
+    sent.read_line(&mut line)?;
     let mut ready: Value = serde_json::from_str(&line).map_err(|_| "the engine did not start")?;
     ready["listening"] = format!("unix:{}", address.display()).into();
 
     let relay = Relay {
         engine: behind,
-        hands: Hands::new(),
+        recorder: Recorder::new(),
         exchange: Some(exchange::through(&folder)),
     };
     let listener = UnixListener::bind(&address)?;

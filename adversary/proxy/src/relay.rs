@@ -19,9 +19,9 @@ use coffer_protocol::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys
 use prost::Message as _;
 
 use crate::{
-    hands::{Hands, Twin},
-    lies::{Inputs, Said},
+    mutations::{Inputs, Sent},
     past::{End, Outcome, Task},
+    recorder::{Duplicate, Recorder},
     wire::{Message, read, write},
 };
 
@@ -31,10 +31,10 @@ const PIECE: usize = 1 << 20;
 const INPUTS: u32 = 8;
 /// How long an engine may keep silent before it counts as hung; less than an executor waits.
 const HANGS: Duration = Duration::from_secs(15);
-/// How long an engine may take over what it is told beside a task.
+/// How long an engine may take over what it is applied beside a task.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Changes answers with another saboteur; see `exchange`.
+/// Changes answers with another proxy; see `exchange`.
 pub type Exchange = dyn Fn(&Start, &Outcome) -> Option<(String, Outcome)> + Send + Sync;
 
 /// What a relay needs beside its connection.
@@ -43,7 +43,7 @@ pub struct Relay {
     /// The engine's socket.
     pub engine: PathBuf,
     /// What crossed, and what is armed.
-    pub hands: Arc<Hands>,
+    pub recorder: Arc<Recorder>,
     /// For `swap-engines`.
     pub exchange: Option<Arc<Exchange>>,
 }
@@ -70,7 +70,7 @@ impl Relay {
 struct Conversation {
     relay: Relay,
     front: UnixStream,
-    said: mpsc::Receiver<Message>,
+    sent: mpsc::Receiver<Message>,
     back: UnixStream,
     /// The engine's end, for the thread that notices when the executor closes.
     watched: Arc<std::sync::Mutex<UnixStream>>,
@@ -82,7 +82,7 @@ impl Conversation {
     fn open(relay: Relay, front: UnixStream) -> io::Result<Self> {
         let back = UnixStream::connect(&relay.engine)?;
         let watched = Arc::new(std::sync::Mutex::new(back.try_clone()?));
-        let (sender, said) = mpsc::channel();
+        let (sender, sent) = mpsc::channel();
         let mut from = front.try_clone()?;
         let engine = Arc::clone(&watched);
         thread::spawn(move || {
@@ -99,7 +99,7 @@ impl Conversation {
         Ok(Self {
             relay,
             front,
-            said,
+            sent,
             back,
             watched,
             tainted: false,
@@ -113,7 +113,7 @@ impl Conversation {
 
     /// Conversation after conversation, until one side has closed.
     fn run(&mut self) -> io::Result<()> {
-        while let Ok(message) = self.said.recv() {
+        while let Ok(message) = self.sent.recv() {
             if self.tainted {
                 self.renew()?;
             }
@@ -151,7 +151,7 @@ impl Conversation {
 
     fn attest(&mut self, message: &Message) -> io::Result<()> {
         let mut attest = Attest::decode(message.payload.as_slice())?;
-        self.relay.hands.attest(&mut attest);
+        self.relay.recorder.attest(&mut attest);
         write(
             &mut self.back,
             &Message::of(TaskMessage::Attest, attest.encode_to_vec()),
@@ -160,8 +160,8 @@ impl Conversation {
         if answer.is(TaskMessage::Evidence) {
             let mut evidence = EngineEvidence::decode(answer.payload.as_slice())?;
             let truth = evidence.clone();
-            self.relay.hands.evidence(&mut evidence);
-            self.relay.hands.past(|past| past.evidence.push(truth));
+            self.relay.recorder.evidence(&mut evidence);
+            self.relay.recorder.past(|past| past.evidence.push(truth));
             answer = Message::of(TaskMessage::Evidence, evidence.encode_to_vec());
         }
         write(&mut self.front, &answer)
@@ -169,20 +169,20 @@ impl Conversation {
 
     fn task(&mut self, message: &Message) -> io::Result<()> {
         let truth = Start::decode(message.payload.as_slice())?;
-        let hands = Arc::clone(&self.relay.hands);
+        let recorder = Arc::clone(&self.relay.recorder);
         let mut start = truth.clone();
-        let withheld = hands.release(&mut start.release, &truth.session);
-        hands.start(&mut start);
-        if let Some((bytes, what)) = hands.beside(&truth)
+        let withheld = recorder.release(&mut start.release, &truth.session);
+        recorder.start(&mut start);
+        if let Some((bytes, what)) = recorder.beside(&truth)
             && beside(&self.relay.engine, &bytes).is_ok()
         {
-            hands.delivered(what);
+            recorder.delivered(what);
         }
-        if let Some((said, what)) = hands.before(&truth) {
-            self.say(&said)?;
-            hands.delivered(what);
+        if let Some((sent, what)) = recorder.before(&truth) {
+            self.say(&sent)?;
+            recorder.delivered(what);
         }
-        self.tell(&Message::of(TaskMessage::Start, start.encode_to_vec()))?;
+        self.apply(&Message::of(TaskMessage::Start, start.encode_to_vec()))?;
 
         let mut task = Running::default();
         let end = loop {
@@ -211,32 +211,32 @@ impl Conversation {
             outcome: outcome.clone(),
         };
         if outcome.done().is_some()
-            && hands.twice()
+            && recorder.twice()
             && let Some(second) = self.second(&true_task)
         {
-            hands.of_both(&mut outcome, &second, &truth);
+            recorder.of_both(&mut outcome, &second, &truth);
         }
         if outcome.done().is_some()
-            && hands.wants_attempts()
+            && recorder.wants_attempts()
             && let Some(second) = self.second(&true_task)
         {
-            hands.keep_attempt(Task {
+            recorder.keep_attempt(Task {
                 outcome: second,
                 ..true_task.clone()
             });
         }
         if outcome.done().is_some()
-            && hands.exchange()
+            && recorder.exchange()
             && let Some(exchange) = &self.relay.exchange
             && let Some((with, theirs)) = exchange(&truth, &outcome)
         {
             outcome = theirs;
-            hands.exchanged(&with, &truth);
+            recorder.exchanged(&with, &truth);
         }
-        hands.outcome(&mut outcome, &truth);
+        recorder.outcome(&mut outcome, &truth);
         // Kept before the executor goes on: the next task may want to replay it.
         if !self.tainted && start == truth {
-            hands.keep(true_task);
+            recorder.keep(true_task);
         }
         send(&mut self.front, &outcome)
     }
@@ -247,7 +247,7 @@ impl Conversation {
             Ok(second) => second.done().is_some().then_some(second),
             Err(error) => {
                 if hung(&error) {
-                    self.relay.hands.fault("hang: a second run of a task does not end");
+                    self.relay.recorder.fault("hang: a second run of a task does not end");
                 }
                 None
             }
@@ -255,7 +255,7 @@ impl Conversation {
     }
 
     /// Says a message to the engine. One that has closed may have said why: that is still to be heard.
-    fn tell(&mut self, message: &Message) -> io::Result<()> {
+    fn apply(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.back, message) {
             Err(error) if closed(&error) => Ok(()),
             result => result,
@@ -267,27 +267,27 @@ impl Conversation {
         let asked = Need::decode(message.payload.as_slice())?.input_id;
         if !task.inputs.contains_key(&asked) {
             self.fetch(task, asked)?;
-            if self.relay.hands.wants_inputs() {
+            if self.relay.recorder.wants_inputs() {
                 (0..INPUTS).try_for_each(|other| self.fetch(task, other))?;
             }
-            if let Some(twin) = self.relay.hands.twin(&task.inputs, asked, start) {
+            if let Some(duplicate) = self.relay.recorder.duplicate(&task.inputs, asked, start) {
                 let (relay, start) = (self.relay.clone(), start.clone());
-                thread::spawn(move || run_twin(&relay, &start, twin, asked));
+                thread::spawn(move || run_duplicate(&relay, &start, duplicate, asked));
             }
-            self.relay.hands.input(&mut task.inputs, asked, start);
+            self.relay.recorder.input(&mut task.inputs, asked, start);
         }
         let due = task.piece(asked);
         // At an input's true end some lies would be none.
         if due.is(TaskMessage::In)
-            && let Some((said, what)) = self.relay.hands.midway(asked, start)
+            && let Some((sent, what)) = self.relay.recorder.midway(asked, start)
         {
-            self.say(&said)?;
-            self.relay.hands.delivered(what);
-            if !said.then_answer {
+            self.say(&sent)?;
+            self.relay.recorder.delivered(what);
+            if !sent.then_answer {
                 return Ok(());
             }
         }
-        self.tell(&due)
+        self.apply(&due)
     }
 
     /// Has the executor hand over a whole input.
@@ -299,7 +299,7 @@ impl Conversation {
         let mut bytes = Vec::new();
         loop {
             write(&mut self.front, &need)?;
-            let answer = self.said.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+            let answer = self.sent.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
             if answer.is(TaskMessage::InEnd) {
                 break;
             }
@@ -314,23 +314,23 @@ impl Conversation {
     fn keys(&mut self, message: &Message, withheld: bool) -> io::Result<()> {
         let session = NeedKeys::decode(message.payload.as_slice())?.session;
         write(&mut self.front, message)?;
-        let answer = self.said.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
+        let answer = self.sent.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
         let truth = Release::decode(answer.payload.as_slice())?;
         let mut release = Some(truth.clone());
         if withheld {
-            self.relay.hands.release_again(&mut release, &session);
+            self.relay.recorder.release_again(&mut release, &session);
         } else {
-            self.relay.hands.release(&mut release, &session);
+            self.relay.recorder.release(&mut release, &session);
         }
-        self.relay.hands.past(|past| past.keep_release(&session, &truth));
+        self.relay.recorder.past(|past| past.keep_release(&session, &truth));
         let release = release.unwrap_or_default();
-        self.tell(&Message::of(TaskMessage::Release, release.encode_to_vec()))
+        self.apply(&Message::of(TaskMessage::Release, release.encode_to_vec()))
     }
 
-    fn say(&mut self, said: &Said) -> io::Result<()> {
+    fn say(&mut self, sent: &Sent) -> io::Result<()> {
         self.tainted = true;
-        self.back.write_all(&said.bytes)?;
-        if said.close {
+        self.back.write_all(&sent.bytes)?;
+        if sent.close {
             self.back.shutdown(Shutdown::Write)?;
         }
         Ok(())
@@ -394,9 +394,9 @@ fn closed(error: &io::Error) -> bool {
 }
 
 /// A second run of a task beside the first.
-fn run_twin(relay: &Relay, start: &Start, twin: Twin, asked: u32) {
+fn run_duplicate(relay: &Relay, start: &Start, duplicate: Duplicate, asked: u32) {
     let mut running = Running {
-        inputs: twin.inputs,
+        inputs: duplicate.inputs,
         ..Running::default()
     };
     let end = match rerun(relay, start, &mut running) {
@@ -407,8 +407,10 @@ fn run_twin(relay: &Relay, start: &Start, twin: Twin, asked: u32) {
         Err(error) if hung(&error) => "hang".to_owned(),
         Err(error) => format!("closed: {:?}", error.kind()),
     };
-    let what = format!("{}: {}", twin.position, twin.what);
-    relay.hands.twin_ended(&what, running.given.contains_key(&asked), end);
+    let what = format!("{}: {}", duplicate.position, duplicate.what);
+    relay
+        .recorder
+        .duplicate_ended(&what, running.given.contains_key(&asked), end);
 }
 
 fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
@@ -453,7 +455,7 @@ fn rerun(relay: &Relay, start: &Start, running: &mut Running) -> io::Result<End>
     back.set_write_timeout(Some(HANGS))?;
     write(&mut back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
     let mut releases = relay
-        .hands
+        .recorder
         .past(|past| past.releases(|session| session == start.session))
         .into_iter();
     loop {
@@ -514,30 +516,30 @@ mod tests {
     }
 
     #[test]
-    fn a_twin_that_an_engine_takes_for_true_is_told_of() {
+    fn a_duplicate_that_an_engine_accepts_is_reported() {
         for (to_the_end, end) in [(true, "done"), (false, "done in part")] {
-            let folder = std::env::temp_dir().join(format!("coffer-twin-{}-{to_the_end}", std::process::id()));
+            let folder = std::env::temp_dir().join(format!("coffer-duplicate-{}-{to_the_end}", std::process::id()));
             let _ = std::fs::remove_file(&folder);
             let engine = credulous(UnixListener::bind(&folder).unwrap(), to_the_end);
             let relay = Relay {
                 engine: folder.clone(),
-                hands: Hands::new(),
+                recorder: Recorder::new(),
                 exchange: None,
             };
-            relay.hands.arm("honest-twin", 1, 0);
-            let twin = relay
-                .hands
-                .twin(&[(4, vec![1; 40])].into(), 4, &Start::default())
+            relay.recorder.arm("honest-duplicate", 1, 0);
+            let duplicate = relay
+                .recorder
+                .duplicate(&[(4, vec![1; 40])].into(), 4, &Start::default())
                 .unwrap();
-            run_twin(&relay, &Start::default(), twin, 4);
-            assert_eq!(relay.hands.disarm().beside.as_deref(), Some(end));
+            run_duplicate(&relay, &Start::default(), duplicate, 4);
+            assert_eq!(relay.recorder.disarm().beside.as_deref(), Some(end));
             engine.join().unwrap().unwrap();
             std::fs::remove_file(&folder).unwrap();
         }
     }
 
     #[test]
-    fn nobody_hears_what_is_said_beside_to_no_engine() {
+    fn nothing_is_sent_beside_without_an_engine() {
         assert!(beside(Path::new("/nonexistent/engine"), b"x").is_err());
     }
 }

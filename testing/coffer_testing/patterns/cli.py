@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from coffer_testing.patterns import judge, report
-from coffer_testing.patterns.ground import Ground
+from coffer_testing.patterns.fixture import Fixture
 
 
 def main(argv: list[str]) -> int:
@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the degrees go")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="coffer-patterns-") as folder:
-        tables = Ground(Path(folder))
+        tables = Fixture(Path(folder))
         columns, findings = judge.columns(tables)
         pairs, more = judge.pairs(tables)
         linked, others = judge.by_links(tables)

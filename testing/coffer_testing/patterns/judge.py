@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coffer_testing.patterns import claims, ground, measures
-from coffer_testing.patterns.ground import LINKED, UNLINKED, Ground, Stored
+from coffer_testing.patterns import claims, fixture, measures
+from coffer_testing.patterns.fixture import LINKED, UNLINKED, Fixture, Stored
 from coffer_testing.patterns.measures import Degree
 from coffer_testing.patterns.sight import Cell
 
@@ -31,8 +31,8 @@ class Finding:
 
 def recovered(cells: Sequence[Cell], values: list[Any], prefix: int | None) -> dict[str, Degree]:
     """Each pattern of one stored column. `prefix`: bytes that are in the order of a text."""
-    truth = ground.ordinals(values, prefix)
-    width = ground.bits(values, prefix)
+    truth = fixture.ordinals(values, prefix)
+    width = fixture.bits(values, prefix)
     text = any(isinstance(value, str) for value in values)
     found: dict[str, Degree] = {
         "nulls": measures.nulls(cells, values),
@@ -78,7 +78,7 @@ def column(
     return together, findings
 
 
-def columns(tables: Ground) -> tuple[dict[str, dict[str, Degree]], list[Finding]]:
+def columns(tables: Fixture) -> tuple[dict[str, dict[str, Degree]], list[Finding]]:
     """All columns of the tables, by themselves."""
     seen: dict[str, dict[str, Degree]] = {}
     findings: list[Finding] = []
@@ -90,12 +90,12 @@ def columns(tables: Ground) -> tuple[dict[str, dict[str, Degree]], list[Finding]
     return seen, findings
 
 
-def pair(tables: Ground, one: tuple[str, str], other: tuple[str, str], linked: bool) -> tuple[Degree, list[Finding]]:
+def pair(tables: Fixture, one: tuple[str, str], other: tuple[str, str], linked: bool) -> tuple[Degree, list[Finding]]:
     """Whether two columns of equal values show that they are: those of a link do, under each form that both have."""
     degrees: list[Degree] = []
     for left in tables.stored(*one):
         for right in tables.stored(*other):
-            if left.column.cells is None or right.column.cells is None or left.form != right.form:
+            if left.column.cells is None or right.column.cells is None or left.encoding != right.encoding:
                 continue
             values = tables.values(*one), tables.values(*other)
             degrees.append(measures.shared(left.column.cells, values[0], right.column.cells, values[1]))
@@ -105,7 +105,7 @@ def pair(tables: Ground, one: tuple[str, str], other: tuple[str, str], linked: b
     return degree, [] if degree in wanted else [Finding(place, "equality across columns", degree, wanted)]
 
 
-def pairs(tables: Ground) -> tuple[dict[str, Degree], list[Finding]]:
+def pairs(tables: Fixture) -> tuple[dict[str, Degree], list[Finding]]:
     """All pairs of columns that hold equal values."""
     seen: dict[str, Degree] = {}
     findings: list[Finding] = []
@@ -117,7 +117,7 @@ def pairs(tables: Ground) -> tuple[dict[str, Degree], list[Finding]]:
     return seen, findings
 
 
-def by_links(tables: Ground) -> tuple[dict[str, dict[str, Degree]], list[Finding]]:
+def by_links(tables: Fixture) -> tuple[dict[str, dict[str, Degree]], list[Finding]]:
     """What each linked column shows by way of the other."""
     seen: dict[str, dict[str, Degree]] = {}
     findings: list[Finding] = []
@@ -128,19 +128,19 @@ def by_links(tables: Ground) -> tuple[dict[str, dict[str, Degree]], list[Finding
     return seen, findings
 
 
-def by_link(tables: Ground, one: tuple[str, str], other: tuple[str, str]) -> tuple[dict[str, Degree], list[Finding]]:
+def by_link(tables: Fixture, one: tuple[str, str], other: tuple[str, str]) -> tuple[dict[str, Degree], list[Finding]]:
     """What a column shows by way of a linked one: its cells are looked up in the other's, and what those rows show beside is
     taken for it."""
     values = tables.values(*one)
-    forms = {stored.form: stored.column.cells for stored in tables.stored(*one)}
-    others = {stored.form: stored.column.cells for stored in tables.stored(*other)}
+    encodings = {stored.encoding: stored.column.cells for stored in tables.stored(*one)}
+    others = {stored.encoding: stored.column.cells for stored in tables.stored(*other)}
     lent: list[Stored] = list(tables.stored(*one))
-    for shared in forms.keys() & others.keys():
-        keys, known = others[shared], forms[shared]
-        for form, cells in others.items():
-            if form in forms or cells is None or keys is None or known is None:
+    for shared in encodings.keys() & others.keys():
+        keys, known = others[shared], encodings[shared]
+        for encoding, cells in others.items():
+            if encoding in encodings or cells is None or keys is None or known is None:
                 continue
             beside = dict(zip(keys, cells, strict=True))
-            lent.append(Stored(form, ground.Column(form, [beside.get(cell) for cell in known])))
+            lent.append(Stored(encoding, fixture.Column(encoding, [beside.get(cell) for cell in known])))
     place = f"{'.'.join(one)} by way of {'.'.join(other)}"
     return column(place, lent, values, claims.words(tables.claim(*one)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from coffer_testing.patterns.claims import PATTERNS
-from coffer_testing.patterns.ground import LINKED, Ground
+from coffer_testing.patterns.fixture import LINKED, Fixture
 from coffer_testing.patterns.measures import Degree
 
 _SIGNS: dict[Degree, str] = {"all": "all", "some": "some", "none": ""}
 
 
-def table(tables: Ground, columns: dict[str, dict[str, Degree]]) -> str:
+def table(tables: Fixture, columns: dict[str, dict[str, Degree]]) -> str:
     """A line for each column: its type, its protections, what a host recovers of it."""
     lines = [f"| column | type | protections | {' | '.join(PATTERNS)} |", f"|---|---|---|{'---|' * len(PATTERNS)}"]
     for place, found in columns.items():

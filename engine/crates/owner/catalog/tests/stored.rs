@@ -119,8 +119,8 @@ fn every_protection_comes_back() {
         owner.open("t").unwrap()
     };
     let whole = read(&table).unwrap();
-    let twin = owner.create("twin", DDL, &[]).unwrap();
-    let wanted = rows(&twin, 0, 350);
+    let copy = owner.create("twin", DDL, &[]).unwrap();
+    let wanted = rows(&copy, 0, 350);
     assert_eq!(whole.columns(), wanted.columns());
     let report = verify::verify(&table, true, |_| ()).unwrap();
     assert!(report.is_sound(), "{report:?}");

@@ -61,7 +61,7 @@ pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
     }
 }
 
-/// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are at the door together.
+/// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are let in at the same time.
 async fn accept_at<E>(listener: &Listener, enter: E)
 where
     E: Fn(&ReadHalf) -> Result<Visitor, ClientError> + Send + Sync + 'static,
@@ -250,13 +250,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_slow_at_the_door_holds_up_nobody() {
+    async fn who_is_slow_to_enter_holds_up_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let listener = Listener::bind(&Address::Unix(folder.path().join("s"))).unwrap();
         let address = listener.address().clone();
         let (knocks, turn) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
         let (knocked, second) = (Arc::clone(&knocks), Arc::clone(&turn));
-        let door = accept_at(&listener, move |_| {
+        let accepting = accept_at(&listener, move |_| {
             // The first waits for the second's word.
             match knocks.fetch_add(1, Ordering::SeqCst) {
                 0 => second.wait().is_leader(),
@@ -276,7 +276,7 @@ mod tests {
             assert!(known(read_message_up_to(&mut first, MAX_GREETING).await.unwrap()));
         };
         tokio::select! {
-            () = door => unreachable!(),
+            () = accepting => unreachable!(),
             ended = tokio::time::timeout(Duration::from_secs(60), visitors) => ended.expect("the second was told"),
         }
     }

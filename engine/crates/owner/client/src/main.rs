@@ -73,11 +73,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => Passphrase::from_file(file)?,
         None => Passphrase::from_env()?,
     };
-    let door = match &arguments.serve {
-        Some(_) => Door::Users(Arc::new(KeyService::open(config_dir, &passphrase)?)),
+    let serving = match &arguments.serve {
+        Some(_) => Serving::Users(Arc::new(KeyService::open(config_dir, &passphrase)?)),
         None => {
             let service = Service::open(config_dir, &passphrase)?;
-            Door::Driver(Arc::new(match &arguments.user {
+            Serving::Driver(Arc::new(match &arguments.user {
                 Some(user) => service.on_behalf_of(user)?,
                 None => service,
             }))
@@ -103,26 +103,26 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         tokio::select! {
-            () = door.accept(listener) => Ok(()),
+            () = serving.accept(listener) => Ok(()),
             () = lifeline => Ok(()),
             () = asked => Ok(()),
         }
     });
     // Threads of connections end with the process, whatever they are at.
-    door.end();
+    serving.end();
     runtime.shutdown_background();
     ended
 }
 
 /// Who is let in.
-enum Door {
+enum Serving {
     /// The driver that started this process.
     Driver(Arc<Service>),
     /// Accounts that the policy names.
     Users(Arc<KeyService>),
 }
 
-impl Door {
+impl Serving {
     async fn accept(&self, listener: Listener) {
         match self {
             Self::Driver(service) => connection::accept(Arc::clone(service), listener).await,

@@ -466,7 +466,7 @@ async fn a_skew_split_reads_one_side_again_and_only_that() {
         change(&mut request);
         request
     };
-    let lies: Vec<SealStage> = vec![
+    let mutations: Vec<SealStage> = vec![
         changed(|r| r.inputs[1].group = 0),
         changed(|r| r.tasks[1].rectangles[1].map_end = 1),
         changed(|r| r.tasks[1].rectangles[0].map_begin = 0),
@@ -479,8 +479,8 @@ async fn a_skew_split_reads_one_side_again_and_only_that() {
         }),
         changed(|r| r.tasks.push(task(vec![rectangle(0, 0..2, 1..2)]))),
     ];
-    for (case, lie) in lies.into_iter().enumerate() {
-        let refused = query.seal(&mut client, lie).await.err().map(|problem| problem.code);
+    for (case, mutated) in mutations.into_iter().enumerate() {
+        let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
         assert_eq!(refused.as_deref(), Some("coverage"), "case {case}");
     }
 }
@@ -520,17 +520,17 @@ async fn a_cartesian_product_reads_each_partition_against_each() {
     let found = run_each(&query, &mut client, &mut engine, &request, &both).await;
     assert_eq!(found.len(), 60 * 80);
 
-    let mut lie = request.clone();
-    lie.stage = 9;
-    lie.products.clear();
-    lie.tasks.iter_mut().for_each(|task| task.positions.clear());
-    lie.inputs.iter_mut().for_each(|input| input.side = 0);
-    let refused = query.seal(&mut client, lie).await.err().map(|problem| problem.code);
+    let mut mutated = request.clone();
+    mutated.stage = 9;
+    mutated.products.clear();
+    mutated.tasks.iter_mut().for_each(|task| task.positions.clear());
+    mutated.inputs.iter_mut().for_each(|input| input.side = 0);
+    let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
     assert_eq!(refused.as_deref(), Some("coverage"), "the right side is read twice");
-    let mut lie = request;
-    lie.stage = 9;
-    lie.tasks.pop();
-    let refused = query.seal(&mut client, lie).await.err().map(|problem| problem.code);
+    let mut mutated = request;
+    mutated.stage = 9;
+    mutated.tasks.pop();
+    let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
     assert_eq!(refused.as_deref(), Some("coverage"), "a cell is missing");
 }
 

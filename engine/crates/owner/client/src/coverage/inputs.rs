@@ -351,8 +351,8 @@ mod tests {
         checked(&cells(&halves)).unwrap();
         assert_eq!(checked(&cells(&[0..1, 1..2])), gap(8, 0));
         assert_eq!(checked(&cells(&[0..2, 1..3])), overlap(8, 0));
-        let mut lie = cells(&halves);
-        lie[1].rectangles[1].reduce_end = 2;
-        assert_eq!(checked(&lie), Err(CoverageError::Position(8)));
+        let mut mutated = cells(&halves);
+        mutated[1].rectangles[1].reduce_end = 2;
+        assert_eq!(checked(&mutated), Err(CoverageError::Position(8)));
     }
 }

@@ -1,4 +1,4 @@
-//! A small executor and driver in one, whose connection to its engine goes through the saboteur.
+//! A small executor and driver in one, whose connection to its engine goes through the proxy.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,9 +24,9 @@ use coffer_protocol::wire::{
     TaskMessage, TaskResult, Welcome,
 };
 use coffer_proxy::{
-    hands::{Hands, Told},
-    lies::Lie,
+    mutations::Mutation,
     past::{End, Outcome},
+    recorder::{Recorder, Report},
     relay::{Relay, again, hung},
     rng::Rng,
     wire::{Message, read, write},
@@ -61,12 +61,12 @@ struct Brought {
     done: Done,
 }
 
-/// A small executor and driver in one: an engine behind a saboteur, and the client engine.
+/// A small executor and driver in one: an engine behind a proxy, and the client engine.
 pub(crate) struct Host {
     client: UnixStream,
     engine: Option<UnixStream>,
     behind: Relay,
-    pub(crate) hands: Arc<Hands>,
+    pub(crate) recorder: Arc<Recorder>,
     front: PathBuf,
     /// Empty: not admitted.
     pub(crate) id: String,
@@ -80,13 +80,13 @@ impl Host {
         };
         let client = UnixStream::connect(client).unwrap();
         client.set_read_timeout(Some(HANGS)).unwrap();
-        let hands = Hands::new();
-        let (front, behind) = behind_saboteur(slot, number, &hands);
+        let recorder = Recorder::new();
+        let (front, behind) = behind_proxy(slot, number, &recorder);
         let mut host = Self {
             client,
             engine: None,
             behind,
-            hands,
+            recorder,
             front,
             id: String::new(),
             execution: 0,
@@ -98,7 +98,7 @@ impl Host {
 
     /// Another engine, not admitted yet; what crossed before is not forgotten.
     pub(crate) fn renew(&mut self, slot: &Slot<'_>, number: usize) {
-        let (front, behind) = behind_saboteur(slot, number, &self.hands);
+        let (front, behind) = behind_proxy(slot, number, &self.recorder);
         self.engine = None;
         self.id.clear();
         (self.front, self.behind) = (front, behind);
@@ -115,24 +115,24 @@ impl Host {
         self.request(ClientMessage::Hello, &hello)
     }
 
-    /// One query while a lie is armed, and what both came to.
-    pub(crate) fn attacked(&mut self, lie: Lie, shape: Shape, seed: u64) -> (Told, Ended<Rows>) {
-        if matches!(lie, Lie::Again) {
+    /// One query while a mutation is armed, and what both came to.
+    pub(crate) fn attacked(&mut self, mutation: Mutation, shape: Shape, seed: u64) -> (Report, Ended<Rows>) {
+        if matches!(mutation, Mutation::Again) {
             return self.ended_session(shape, seed);
         }
         let ended = self.ask(shape);
-        (self.hands.disarm(), ended)
+        (self.recorder.disarm(), ended)
     }
 
     /// A task of a session that the driver has ended, once more.
-    fn ended_session(&mut self, shape: Shape, seed: u64) -> (Told, Ended<Rows>) {
+    fn ended_session(&mut self, shape: Shape, seed: u64) -> (Report, Ended<Rows>) {
         // The next descriptors name the session that the query before it had.
         let ended = self.ask(shape).and_then(|_| self.ask(shape));
         let newest = self
-            .hands
+            .recorder
             .past(|past| past.newest().map(|task| task.start.session.clone()));
         let tasks = self
-            .hands
+            .recorder
             // Without a key release of its session it would be refused for the want of one.
             .past(|past| {
                 past.tasks(|task| {
@@ -140,12 +140,12 @@ impl Host {
                         && !past.releases(|session| session == task.start.session).is_empty()
                 })
             });
-        let mut told = Told::default();
+        let mut report = Report::default();
         let mut code = String::new();
         // Only of this very engine: another one has no such session.
         let mine: Vec<_> = tasks.iter().rev().take(6).collect();
         if let (Ok(_), Some(task)) = (&ended, Rng::new(seed).pick(&mine)) {
-            told.what = Some(format!("stage {} partition {}", task.start.stage, task.start.partition));
+            report.what = Some(format!("stage {} partition {}", task.start.stage, task.start.partition));
             code = match again(&self.behind, &task.start, task.inputs.clone()) {
                 Ok(Outcome { end: End::Done(_), .. }) => "ran-again".to_owned(),
                 Ok(Outcome {
@@ -155,9 +155,9 @@ impl Host {
                 Err(error) => broken(&error),
             };
         }
-        self.hands.disarm();
-        let ended = if told.what.is_some() { Err(code) } else { ended };
-        (told, ended)
+        self.recorder.disarm();
+        let ended = if report.what.is_some() { Err(code) } else { ended };
+        (report, ended)
     }
 
     /// Runs a query from end to end.
@@ -426,8 +426,8 @@ fn silence_is_no_refusal() {
     assert_eq!(broken(&io::ErrorKind::InvalidData.into()), OUT_OF_TURN);
 }
 
-/// An engine in this process, and a saboteur before it: where it listens, and its relay.
-fn behind_saboteur(slot: &Slot<'_>, number: usize, hands: &Arc<Hands>) -> (PathBuf, Relay) {
+/// An engine in this process, and a proxy before it: where it listens, and its relay.
+fn behind_proxy(slot: &Slot<'_>, number: usize, recorder: &Arc<Recorder>) -> (PathBuf, Relay) {
     let name = |what: &str| slot.site.folder.path().join(format!("{}-{number}-{what}", slot.number));
     let enclave = Enclave::start(&Settings {
         memory: 256 << 20,
@@ -439,7 +439,7 @@ fn behind_saboteur(slot: &Slot<'_>, number: usize, hands: &Arc<Hands>) -> (PathB
     slot.runtime.spawn(connection::accept(enclave, listener));
     let relay = Relay {
         engine: name("engine"),
-        hands: Arc::clone(hands),
+        recorder: Arc::clone(recorder),
         exchange: None,
     };
     let front = name("front");

@@ -1,6 +1,6 @@
-//! What counts as detected: for each lie the codes that may come of it, by the check that is there for it. All else is wrong.
+//! What counts as detected: for each mutation the codes that may come of it, by the check that is there for it. All else is wrong.
 
-use coffer_proxy::lies;
+use coffer_proxy::mutations;
 
 /// The word of a task that failed before a sealed error could be made, or without one: its host's word is all there is.
 const NO_SEALED_ERROR: &str = "COFFER_TASK";
@@ -53,9 +53,9 @@ const BROUGHT: &[&str] = &[
 /// Frames in another order: the next one is not the one that was due, or where it should begin there is none.
 const ORDER: &[&str] = &["COFFER_FRAME_ORDER", "COFFER_STREAM_CUT", "COFFER_STREAM_FORMAT"];
 
-/// What an engine, the client engine or the executor may say of a lie; nothing: it is harmless, and a refusal is wrong.
-fn codes(lie: &str) -> Option<&'static [&'static str]> {
-    Some(match lie {
+/// What an engine, the client engine or the executor may say of a mutation; nothing: it is harmless, and a refusal is wrong.
+fn codes(mutation: &str) -> Option<&'static [&'static str]> {
+    Some(match mutation {
         "flip-bit-in" | "drop-frame-in" | "cut-stream-in" | "repeat-frame-in" | "swap-reducers" => STREAMS,
         "swap-frames-in" | "reverse-frames-in" => ORDER,
         "truncate-in" => &["COFFER_STREAM_CUT", "COFFER_STREAM_LENGTH", "COFFER_STREAM_MISSING"],
@@ -152,8 +152,8 @@ fn codes(lie: &str) -> Option<&'static [&'static str]> {
         "evidence-of-another-version" => &["other_version"],
         "evidence-of-another-kind" => &["evidence_not_accepted", "unknown_evidence"],
         "reorder-streams-in"
-        | "honest-twin"
-        | "tampered-twin"
+        | "honest-duplicate"
+        | "tampered-duplicate"
         | "metrics-of-another-task"
         | "flip-bit-metrics"
         | "empty-metrics"
@@ -201,25 +201,25 @@ pub(crate) fn must_be_detected(name: &str) -> bool {
 }
 
 /// The check that refused, or what is wrong with the refusal.
-pub(crate) fn check(lie: &str, code: &str) -> Result<String, String> {
+pub(crate) fn check(mutation: &str, code: &str) -> Result<String, String> {
     // What refuses a made-up word is that no sealed error is there.
-    let code = match lie {
-        "failed-invented" if lies::INVENTED.contains(&code) => NO_SEALED_ERROR,
+    let code = match mutation {
+        "failed-invented" if mutations::INVENTED.contains(&code) => NO_SEALED_ERROR,
         _ => code,
     };
-    match codes(lie) {
+    match codes(mutation) {
         Some(expected) if expected.contains(&code) => Ok(code.to_owned()),
         Some(expected) => Err(format!("{code}, where one of {expected:?} was due")),
-        None => Err(format!("{code}, and nobody said what may come of this lie")),
+        None => Err(format!("{code}, and nobody said what may come of this mutation")),
     }
 }
 
 /// What is wrong with the end of a run beside the one that is asked for.
-pub(crate) fn beside(lie: &str, end: Option<&str>) -> Option<String> {
+pub(crate) fn beside(mutation: &str, end: Option<&str>) -> Option<String> {
     let end = end?;
-    let expected: &[&str] = match lie {
+    let expected: &[&str] = match mutation {
         // The queries here need all of every input.
-        "tampered-twin" => &["failed", "session"],
+        "tampered-duplicate" => &["failed", "session"],
         _ => &["done", "done in part", "session"],
     };
     (!expected.contains(&end)).then(|| format!("the run beside ended with {end}"))
@@ -227,16 +227,16 @@ pub(crate) fn beside(lie: &str, end: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use coffer_proxy::lies::Lie;
+    use coffer_proxy::mutations::Mutation;
 
     use super::*;
 
     const REFERENCE: &str = include_str!("../../../../../../docs/reference/errors.md");
 
     #[test]
-    fn each_lie_has_codes_and_each_code_is_in_the_reference() {
-        for (name, lie) in lies::all() {
-            if matches!(lie, Lie::Exchange) {
+    fn each_mutation_has_codes_and_each_code_is_in_the_reference() {
+        for (name, mutation) in mutations::all() {
+            if matches!(mutation, Mutation::Exchange) {
                 continue;
             }
             for code in codes(name).unwrap_or_else(|| panic!("{name}")) {
@@ -285,11 +285,11 @@ mod tests {
 
     #[test]
     fn a_task_over_altered_inputs_may_not_be_done() {
-        assert!(beside("tampered-twin", Some("done")).is_some());
-        assert!(beside("tampered-twin", Some("hang")).is_some());
-        assert!(beside("honest-twin", Some("failed")).is_some());
-        assert_eq!(beside("tampered-twin", Some("failed")), None);
-        assert_eq!(beside("honest-twin", Some("done")), None);
+        assert!(beside("tampered-duplicate", Some("done")).is_some());
+        assert!(beside("tampered-duplicate", Some("hang")).is_some());
+        assert!(beside("honest-duplicate", Some("failed")).is_some());
+        assert_eq!(beside("tampered-duplicate", Some("failed")), None);
+        assert_eq!(beside("honest-duplicate", Some("done")), None);
         assert_eq!(beside("flip-bit-in", None), None);
     }
 }

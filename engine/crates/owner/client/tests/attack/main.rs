@@ -1,5 +1,5 @@
-//! The lying host below Spark: the real client engine and real enclaves, and between them a small executor whose connection goes through
-//! the saboteur. Every lie of the saboteur's, many times over: each run ends in an error that names a check, or in the right rows.
+//! The malicious host below Spark: the real client engine and real enclaves, and between them a small executor whose connection goes through
+//! the proxy. Every mutation of the proxy's, many times over: each run ends in an error that names a check, or in the right rows.
 //!
 //! Attacks of several steps are [`scenarios`]. What is not harmless must be detected at least once in a run (`judge`).
 //!
@@ -25,7 +25,7 @@ use std::{
 };
 
 use coffer_proxy::{
-    lies::{self, Lie},
+    mutations::{self, Mutation},
     rng::Rng,
 };
 use harness::Site;
@@ -33,14 +33,14 @@ use host::{Host, Slot};
 use scenarios::End;
 use shape::Shape;
 
-/// Tries of a lie in a row without a place to tell it.
+/// Tries of a mutation in a row without a place to apply it.
 const TRIES: u64 = 60;
 const HOSTS: usize = 2;
 /// Past this a scenario counts as hung.
 const HANGS: Duration = Duration::from_secs(120);
 
 #[test]
-fn every_lie_is_detected_or_harmless() {
+fn every_mutation_is_detected_or_harmless() {
     let runs: usize = variable("COFFER_ATTACK_RUNS", 300);
     let seed: u64 = variable("COFFER_ATTACK_SEED", 20_261_121);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -187,11 +187,11 @@ impl Count {
     }
 }
 
-/// Lie after lie until enough were told, all hosts together.
+/// Mutation after lie until enough were told, all hosts together.
 fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
-    let lies: Vec<(&'static str, Lie)> = lies::all()
+    let mutations: Vec<(&'static str, Mutation)> = mutations::all()
         .into_iter()
-        .filter(|(_, lie)| !matches!(lie, Lie::Exchange))
+        .filter(|(_, mutation)| !matches!(mutation, Mutation::Exchange))
         .collect();
     let mut rng = Rng::new(seed ^ slot.number as u64);
     let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
@@ -202,9 +202,9 @@ fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> B
         host.ask(shape).unwrap();
     }
     for turn in 0.. {
-        let (name, lie) = lies[(turn + slot.number * lies.len() / HOSTS) % lies.len()];
+        let (name, mutation) = mutations[(turn + slot.number * mutations.len() / HOSTS) % mutations.len()];
         let settled = |count: &Count| count.applied > 0 || count.tried >= TRIES;
-        let all_settled = || counts.len() == lies.len() && counts.values().all(settled);
+        let all_settled = || counts.len() == mutations.len() && counts.values().all(settled);
         if applied.load(Ordering::Relaxed) >= runs && all_settled() {
             break;
         }
@@ -214,39 +214,39 @@ fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> B
         }
         let shape = if rng.coin() { Shape::Sums } else { Shape::Joined };
         let positions = seen.entry((name, shape == Shape::Sums)).or_insert(1);
-        let (lie_seed, skip) = (rng.bits(), rng.below(usize::try_from(*positions).unwrap()) as u64);
+        let (mutation_seed, skip) = (rng.bits(), rng.below(usize::try_from(*positions).unwrap()) as u64);
         let began = Instant::now();
-        if matches!(lie, Lie::Attest(_) | Lie::Evidence(_)) {
+        if matches!(mutation, Mutation::Attest(_) | Mutation::Evidence(_)) {
             engines += 1;
             host.renew(slot, engines);
         }
-        host.hands.arm(name, lie_seed, skip);
-        let (told, ended) = host.attacked(lie, shape, lie_seed);
-        *positions = told.seen.max(*positions);
+        host.recorder.arm(name, mutation_seed, skip);
+        let (report, ended) = host.attacked(mutation, shape, mutation_seed);
+        *positions = report.seen.max(*positions);
         count.tried += 1;
         count.seconds += began.elapsed().as_secs_f64();
         let what = format!(
-            "{name} {shape:?} seed={lie_seed} skip={skip}: {:?}: {ended:?}",
-            told.what
+            "{name} {shape:?} seed={mutation_seed} skip={skip}: {:?}: {ended:?}",
+            report.what
         );
         // Both hosts' engines are in this process: a panic counts, whichever of the two runs it was in.
         let mut defects: Vec<String> = panics::taken();
-        defects.extend(host.hands.faults());
-        defects.extend(judge::beside(name, told.beside.as_deref()));
+        defects.extend(host.recorder.faults());
+        defects.extend(judge::beside(name, report.beside.as_deref()));
         let verdict = match &ended {
             Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
-            Ok(_) if told.what.is_some() && lie.slot() == "boot" => Err("accepted".to_owned()),
-            Ok(_) if told.what.is_some() && !judge::may_be_right(name) => Err("undetected".to_owned()),
+            Ok(_) if report.what.is_some() && mutation.slot() == "boot" => Err("accepted".to_owned()),
+            Ok(_) if report.what.is_some() && !judge::may_be_right(name) => Err("undetected".to_owned()),
             Ok(_) => Ok(None),
-            Err(code) if told.what.is_some() => judge::check(name, code).map(Some),
-            Err(_) => Err("refused without a lie".to_owned()),
+            Err(code) if report.what.is_some() => judge::check(name, code).map(Some),
+            Err(_) => Err("refused without a mutation".to_owned()),
         };
         defects.extend(verdict.as_ref().err().cloned());
         let wrong = !defects.is_empty();
         count
             .findings
             .extend(defects.into_iter().map(|defect| format!("{defect}: {what}")));
-        if told.what.is_some() {
+        if report.what.is_some() {
             applied.fetch_add(1, Ordering::Relaxed);
             count.applied += 1;
             match verdict {

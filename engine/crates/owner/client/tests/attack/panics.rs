@@ -11,10 +11,10 @@ static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Notes all panics from now on, on whatever thread. Fails if it does not.
 pub(crate) fn watch() {
     let before = panic::take_hook();
-    panic::set_hook(Box::new(move |told| {
-        let panic = format!("panic in {:?}: {told}", thread::current().name());
+    panic::set_hook(Box::new(move |report| {
+        let panic = format!("panic in {:?}: {report}", thread::current().name());
         SEEN.lock().unwrap_or_else(PoisonError::into_inner).push(panic);
-        before(told);
+        before(report);
     }));
     let control = thread::spawn(|| panic!("the control: this one must be noted"));
     assert!(control.join().is_err());

@@ -221,7 +221,7 @@ impl Sites {
         let heard = Instant::now();
         tokio::time::sleep(WHILE).await;
         let mut host = engine.again().await;
-        let said = match by {
+        let sent = match by {
             By::Start => Start {
                 protocol: 1,
                 session: query.session.clone(),
@@ -239,10 +239,10 @@ impl Sites {
                 }
             }
         };
-        if let (By::Release, Some(release)) = (by, &said.release) {
+        if let (By::Release, Some(release)) = (by, &sent.release) {
             host.send(TaskMessage::Release, release).await;
         } else {
-            host.send(TaskMessage::Start, &said).await;
+            host.send(TaskMessage::Start, &sent).await;
         }
         // Whatever it says to that.
         host.receive().await;

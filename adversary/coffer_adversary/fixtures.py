@@ -23,7 +23,7 @@ from coffer_testing.parquet_layout import Layout, layout
 if TYPE_CHECKING:
     import random
 
-    from coffer_adversary.arena import Arena
+    from coffer_adversary.attack_cluster import AttackCluster
 
 _LOAD = "spark.read.format('coffer').load(path).createOrReplaceTempView(name)"
 
@@ -48,16 +48,16 @@ s = ["ore", "std"]
 class Table:
     """A sealed table's folder, and where in its files things lie. The host does not know that as well; it may guess."""
 
-    def __init__(self, arena: Arena, name: str, folder: Path, plain: Path) -> None:
+    def __init__(self, cluster: AttackCluster, name: str, folder: Path, plain: Path) -> None:
         self.name = name
         self.folder = folder
         self.plain = plain
-        self._pristine = arena.folder / "pristine" / name
+        self._pristine = cluster.folder / "pristine" / name
         shutil.copytree(folder, self._pristine)
-        keks = arena.folder / f"keks-{name}.json"
-        arena.owner.coffer("keys", "export-keks", "--table", name, "--output", keks)
+        keks = cluster.folder / f"keks-{name}.json"
+        cluster.owner.coffer("keys", "export-keks", "--table", name, "--output", keks)
         self._keks = load_keks(keks)
-        self._columns = _stored(arena, folder) if arena.policy else {}
+        self._columns = _stored(cluster, folder) if cluster.policy else {}
         self._layouts: dict[str, Layout] = {}
 
     @property
@@ -90,8 +90,8 @@ class Pieces(Table):
 
     ROWS = 140_000
 
-    def __init__(self, arena: Arena, name: str = "pieces", seed: int = 20261121) -> None:
-        plain = arena.folder / "plain" / name
+    def __init__(self, cluster: AttackCluster, name: str = "pieces", seed: int = 20261121) -> None:
+        plain = cluster.folder / "plain" / name
         plain.mkdir(parents=True)
         rng = np.random.default_rng(seed)
         self._id = np.arange(self.ROWS)
@@ -100,10 +100,10 @@ class Pieces(Table):
         self._s = [f"piece-{value % 997:03d}" for value in self._a.tolist()]
         rows = pa.table({"id": self._id, "a": self._a, "b": self._b, "s": self._s})
         pq.write_table(rows, plain / "pieces.parquet", row_group_size=8192)
-        sealed = arena.folder / "sealed" / name
+        sealed = cluster.folder / "sealed" / name
         # So little memory that a file gets several row groups, and threads enough for several files.
-        arena.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
-        super().__init__(arena, name, sealed, plain / "pieces.parquet")
+        cluster.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
+        super().__init__(cluster, name, sealed, plain / "pieces.parquet")
 
     def question(self, rng: random.Random) -> Question:
         """About all rows, some, or one; with its answer."""
@@ -143,7 +143,7 @@ class Pieces(Table):
         rows = [[str(at), str(self._a[at]), str(self._b[at]), self._s[at]] for at in found]
         return _question(sql, {"id": "bigint", "a": "bigint", "b": "bigint", "s": "string"}, rows)
 
-    def at_home(self, rng: random.Random) -> Question:
+    def at_client(self, rng: random.Random) -> Question:
         """What the client engine must put together from two parts that engines bring."""
         first, last = rng.randrange(self.ROWS - 3000), rng.randrange(self.ROWS - 3000)
         some = rng.randrange(2, 9)
@@ -183,57 +183,57 @@ class Pieces(Table):
         )
         return _question(sql, {"n": "bigint", "b": "bigint"}, [[str(len(some)), str(int(some.sum()))]])
 
-    def ask(self, arena: Arena, question: Question) -> Answer:
+    def ask(self, cluster: AttackCluster, question: Question) -> Answer:
         """The answer now, over the table as it is opened now."""
-        load(arena, "pieces", self.folder)
-        return arena.run(question)
+        load(cluster, "pieces", self.folder)
+        return cluster.run(question)
 
 
-def _stored(arena: Arena, folder: Path) -> dict[str, tuple[str, str]]:
+def _stored(cluster: AttackCluster, folder: Path) -> dict[str, tuple[str, str]]:
     """By their names in the files: what the stored columns of a table hold, and how."""
-    said = json.loads(arena.owner.coffer("inspect", folder, "--json").stdout)
-    return {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in said.get("stored", [])}
+    answer = json.loads(cluster.owner.coffer("inspect", folder, "--json").stdout)
+    return {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in answer.get("stored", [])}
 
 
 def _question(sql: str, columns: dict[str, str], rows: list[list[str]]) -> Question:
     return Question(sql, sql, {}, False, Answer([[name, kind] for name, kind in columns.items()], list(rows), 0.0))
 
 
-def load(arena: Arena, name: str, folder: Path) -> None:
+def load(cluster: AttackCluster, name: str, folder: Path) -> None:
     """Opens a sealed table anew, as a view of that name."""
-    arena.within(lambda: arena.driver.run(_LOAD, name=name, path=str(folder)))
+    cluster.within(lambda: cluster.driver.run(_LOAD, name=name, path=str(folder)))
 
 
-def pieces(arena: Arena) -> Pieces:
-    """The arena's table of pieces."""
-    return arena.keep("pieces", lambda: Pieces(arena))
+def pieces(cluster: AttackCluster) -> Pieces:
+    """the cluster's table of pieces."""
+    return cluster.keep("pieces", lambda: Pieces(cluster))
 
 
 def protect(name: str, owner: Owner) -> None:
-    """Appends to a home's policy file what the policy of that name says of the tables of pieces."""
+    """Appends to a config directory's policy file what the policy of that name says of the tables of pieces."""
     tables = "".join(f"\n[tables.{table}.columns]{_PROTECTED[name]}" for table in ("pieces", "twin", "again"))
     owner.sign(owner.policy + tables)
 
 
-def twin(arena: Arena) -> Pieces:
+def linked(cluster: AttackCluster) -> Pieces:
     """A second table of pieces: other rows, the same columns, some of which are linked with the first one's."""
-    return arena.keep("twin", lambda: Pieces(arena, "twin", 20261122))
+    return cluster.keep("twin", lambda: Pieces(cluster, "twin", 20261122))
 
 
-def again(arena: Arena) -> Pieces:
+def again(cluster: AttackCluster) -> Pieces:
     """The rows of the first table of pieces, sealed once more."""
-    return arena.keep("again", lambda: Pieces(arena, "again"))
+    return cluster.keep("again", lambda: Pieces(cluster, "again"))
 
 
-def of_tpch(arena: Arena, name: str) -> Table:
-    """One of the arena's own tables."""
-    return arena.keep(f"table {name}", lambda: Table(arena, name, arena.sealed[name], arena.plain[name]))
+def of_tpch(cluster: AttackCluster, name: str) -> Table:
+    """One of the cluster's own tables."""
+    return cluster.keep(f"table {name}", lambda: Table(cluster, name, cluster.sealed[name], cluster.plain[name]))
 
 
-def read_by(arena: Arena, question: Question) -> list[str]:
-    """The names of the arena's tables that a query reads."""
+def read_by(cluster: AttackCluster, question: Question) -> list[str]:
+    """The names of the cluster's tables that a query reads."""
     words = set(re.findall(r"\w+", question.sql.lower()))
-    return sorted(words & set(arena.sealed))
+    return sorted(words & set(cluster.sealed))
 
 
 def put_back(pristine: Path, folder: Path) -> None:

@@ -1,9 +1,9 @@
-//! Lies in the conversation itself: messages out of turn, of no meaning, or of a length that they do not have.
+//! Mutations in the conversation itself: messages out of turn, of no meaning, or of a length that they do not have.
 
 use coffer_protocol::wire::{Attest, Start, TaskMessage};
 use prost::Message as _;
 
-use super::Lie;
+use super::Mutation;
 use crate::{
     rng::Rng,
     wire::{Message, byte},
@@ -12,23 +12,23 @@ use crate::{
 /// The longest message that the protocol has.
 const LONGEST: u32 = 64 << 20;
 
-pub(super) const LIES: &[(&str, Lie)] = &[
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     (
         "answer-another-input",
-        Lie::Midway(|asked, rng| {
+        Mutation::Midway(|asked, rng| {
             let other = asked.wrapping_add(1 + u32::from(rng.bits().to_le_bytes()[0] % 3));
-            let said = said(input(TaskMessage::In, other, b"not yours").bytes());
-            (said, format!("IN of input {other} where {asked} was due"))
+            let sent = sent(input(TaskMessage::In, other, b"not yours").bytes());
+            (sent, format!("IN of input {other} where {asked} was due"))
         }),
     ),
     (
         "answer-unasked",
-        Lie::Midway(|asked, _| {
+        Mutation::Midway(|asked, _| {
             let more = input(TaskMessage::InEnd, asked, b"").bytes();
             (
-                Said {
+                Sent {
                     then_answer: true,
-                    ..said([more.clone(), more].concat())
+                    ..sent([more.clone(), more].concat())
                 },
                 "two IN_END before the answer".to_owned(),
             )
@@ -36,12 +36,12 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "answer-after-the-end",
-        Lie::Midway(|asked, _| {
+        Mutation::Midway(|asked, _| {
             let end = input(TaskMessage::InEnd, asked, b"").bytes();
             (
-                Said {
+                Sent {
                     then_answer: true,
-                    ..said(end)
+                    ..sent(end)
                 },
                 "IN_END, then the input".to_owned(),
             )
@@ -49,41 +49,41 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "early-end",
-        Lie::Midway(|asked, _| {
+        Mutation::Midway(|asked, _| {
             let end = input(TaskMessage::InEnd, asked, b"").bytes();
-            (said(end), "IN_END in place of the input".to_owned())
+            (sent(end), "IN_END in place of the input".to_owned())
         }),
     ),
     (
         "answer-too-short",
-        Lie::Midway(|_, rng| {
+        Mutation::Midway(|_, rng| {
             let count = rng.below(4);
             let short = Message::of(TaskMessage::In, rng.bytes(count)).bytes();
-            (said(short), format!("IN of {count} bytes"))
+            (sent(short), format!("IN of {count} bytes"))
         }),
     ),
     (
         "garbage-midway",
-        Lie::Midway(|_, rng| {
+        Mutation::Midway(|_, rng| {
             let bytes = garbage(rng);
-            (said(bytes), "a message of random bytes".to_owned())
+            (sent(bytes), "a message of random bytes".to_owned())
         }),
     ),
     (
         "hostile-length-midway",
-        Lie::Midway(|_, rng| {
+        Mutation::Midway(|_, rng| {
             let length = hostile_length(rng);
             // One that is allowed would be waited for.
-            let said = Said {
+            let sent = Sent {
                 close: length == LONGEST,
-                ..said(length.to_le_bytes().to_vec())
+                ..sent(length.to_le_bytes().to_vec())
             };
-            (said, format!("a length of {length}"))
+            (sent, format!("a length of {length}"))
         }),
     ),
     (
         "attest-midway",
-        Lie::Midway(|_, rng| {
+        Mutation::Midway(|_, rng| {
             let attest = Attest {
                 protocol: 1,
                 owner_key: rng.bytes(32).into(),
@@ -91,28 +91,28 @@ pub(super) const LIES: &[(&str, Lie)] = &[
                 application: "another".to_owned(),
             };
             (
-                said(Message::of(TaskMessage::Attest, attest.encode_to_vec()).bytes()),
+                sent(Message::of(TaskMessage::Attest, attest.encode_to_vec()).bytes()),
                 "ATTEST in a task".to_owned(),
             )
         }),
     ),
     (
         "start-midway",
-        Lie::Midway(|_, _| {
+        Mutation::Midway(|_, _| {
             let start = Message::of(TaskMessage::Start, Start::default().encode_to_vec()).bytes();
-            (said(start), "START in a task".to_owned())
+            (sent(start), "START in a task".to_owned())
         }),
     ),
     (
         "close-midway",
-        Lie::Midway(|_, rng| {
-            let close = Said {
+        Mutation::Midway(|_, rng| {
+            let close = Sent {
                 close: true,
-                ..said(Vec::new())
+                ..sent(Vec::new())
             };
-            let half = Said {
+            let half = Sent {
                 close: true,
-                ..said(vec![100, 0, 0, 0, byte(TaskMessage::In), 1, 2])
+                ..sent(vec![100, 0, 0, 0, byte(TaskMessage::In), 1, 2])
             };
             if rng.coin() {
                 (close, "closed".to_owned())
@@ -123,22 +123,22 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "garbage-before-start",
-        Lie::Before(|_, rng| Some((said(garbage(rng)), "a message of random bytes".to_owned()))),
+        Mutation::Before(|_, rng| Some((sent(garbage(rng)), "a message of random bytes".to_owned()))),
     ),
     (
         "replay-start-before-start",
-        Lie::Before(|past, rng| {
+        Mutation::Before(|past, rng| {
             let tasks = past.tasks(|_| true);
             let start = rng.pick(&tasks)?.start.encode_to_vec();
             Some((
-                said(Message::of(TaskMessage::Start, start).bytes()),
+                sent(Message::of(TaskMessage::Start, start).bytes()),
                 "an earlier START before START".to_owned(),
             ))
         }),
     ),
     (
         "garbage-beside",
-        Lie::Beside(|_, rng| {
+        Mutation::Beside(|_, rng| {
             let count = 1 + rng.below(4);
             let bytes: Vec<u8> = (0..count).flat_map(|_| garbage(rng)).collect();
             (bytes, format!("{count} messages of random bytes"))
@@ -146,7 +146,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "broken-start-beside",
-        Lie::Beside(|start, rng| {
+        Mutation::Beside(|start, rng| {
             let mut bytes = start.encode_to_vec();
             let count = 1 + rng.below(8);
             for _ in 0..count {
@@ -163,7 +163,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "hostile-length-beside",
-        Lie::Beside(|_, rng| {
+        Mutation::Beside(|_, rng| {
             let length = hostile_length(rng);
             let mut bytes = length.to_le_bytes().to_vec();
             bytes.extend(rng.bytes(64));
@@ -172,7 +172,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "half-a-message-beside",
-        Lie::Beside(|start, rng| {
+        Mutation::Beside(|start, rng| {
             let mut bytes = Message::of(TaskMessage::Start, start.encode_to_vec()).bytes();
             let keep = 1 + rng.below(bytes.len().saturating_sub(1));
             bytes.truncate(keep);
@@ -183,7 +183,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
 
 /// What is said out of turn.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct Sent {
     /// Bytes for the engine.
     pub bytes: Vec<u8>,
     /// Whether what was due follows.
@@ -192,10 +192,10 @@ pub struct Said {
     pub close: bool,
 }
 
-fn said(bytes: Vec<u8>) -> Said {
-    Said {
+fn sent(bytes: Vec<u8>) -> Sent {
+    Sent {
         bytes,
-        ..Said::default()
+        ..Sent::default()
     }
 }
 

@@ -1,4 +1,4 @@
-"""Control of the saboteurs: the programs that stand in for `coffer-engine` beside each executor (adversary/proxy).
+"""Control of the proxies: the programs that stand in for `coffer-engine` beside each executor (adversary/proxy).
 
 Each listens on a socket of its own in one folder, and takes one line of JSON for each connection.
 """
@@ -19,13 +19,13 @@ from coffer import find_binary
 from coffer_testing import programs
 
 # The answer of one that is not there any more.
-_GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "lies": {}, "answer": ""}
-_PATIENCE = 10.0  # seconds for a saboteur to answer
+_GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "mutations": {}, "answer": ""}
+_PATIENCE = 10.0  # seconds for a proxy to answer
 
 
 @dataclass(frozen=True)
 class Done:
-    """What an armed lie came to: to what it was applied (None: to nothing), in how many places it could have been, and how
+    """What an armed mutation came to: to what it was applied (None: to nothing), in how many places it could have been, and how
     many tasks the engine behind it was given meanwhile."""
 
     what: str | None
@@ -35,7 +35,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Health:
-    """Of the engines behind the saboteurs: process ids of those that run, lines of their logs that tell of a panic, and how
+    """Of the engines behind the proxies: process ids of those that run, lines of their logs that tell of a panic, and how
     those ended that ended by themselves."""
 
     engines: frozenset[int]
@@ -43,12 +43,12 @@ class Health:
 
 
 def program() -> Path:
-    """The saboteur beside the other programs; it is built with them and never shipped."""
+    """The proxy beside the other programs; it is built with them and never shipped."""
     return programs.find(programs.PROXY)
 
 
-class Saboteurs:
-    """All saboteurs of an arena."""
+class Proxies:
+    """All proxies of an cluster."""
 
     def __init__(self) -> None:
         # Socket paths hold 107 bytes: not below a test's own long folder.
@@ -56,44 +56,44 @@ class Saboteurs:
 
     def environment(self) -> dict[str, str]:
         """For the process that starts executors. No COFFER_ before the names: workers do not inherit those."""
-        return {"SABOTEUR_CONTROL": str(self._folder), "SABOTEUR_ENGINE": str(find_binary("coffer-engine"))}
+        return {"PROXY_CONTROL": str(self._folder), "PROXY_ENGINE": str(find_binary("coffer-engine"))}
 
     def close(self) -> None:
         """To be called when the processes are gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def arm(self, lie: str, seed: int, skip: int = 0) -> None:
-        """The next place where `lie` can be applied is spared `skip` times, then it is applied, once."""
+    def arm(self, mutation: str, seed: int, skip: int = 0) -> None:
+        """The next place where `mutation` can be applied is spared `skip` times, then it is applied, once."""
         for control in self._sockets():
-            self._ask(control, {"do": "arm", "lie": lie, "seed": seed, "skip": skip})
+            self._ask(control, {"do": "arm", "mutation": mutation, "seed": seed, "skip": skip})
 
-    def arm_at_start(self, lie: str, seed: int) -> None:
-        """For saboteurs that are not there yet: what is said once, when an engine begins."""
-        (self._folder / "boot.json").write_text(json.dumps({"do": "arm", "lie": lie, "seed": seed, "skip": 0}))
+    def arm_at_start(self, mutation: str, seed: int) -> None:
+        """For proxies that are not there yet: what is said once, when an engine begins."""
+        (self._folder / "boot.json").write_text(json.dumps({"do": "arm", "mutation": mutation, "seed": seed, "skip": 0}))
 
     def disarm(self) -> Done:
-        """Ends the lie, and tells of it."""
+        """Ends the mutation, and tells of it."""
         (self._folder / "boot.json").unlink(missing_ok=True)
         answers = [self._ask(control, {"do": "disarm"}) for control in self._sockets()]
-        for told in self._folder.glob("*.told"):
-            answers.append(json.loads(told.read_text()))
-            told.unlink()
-        told = [answer for answer in answers if answer["what"]]
+        for applied in self._folder.glob("*.report"):
+            answers.append(json.loads(applied.read_text()))
+            applied.unlink()
+        applied = [answer for answer in answers if answer["what"]]
         return Done(
-            "; ".join(answer["what"] for answer in told) or None,
+            "; ".join(answer["what"] for answer in applied) or None,
             max((answer["seen"] for answer in answers), default=0),
-            sum(answer["served"] for answer in told),
+            sum(answer["served"] for answer in applied),
         )
 
-    def probe(self, lie: str, seed: int) -> dict[str, Any]:
-        """A lie that needs no query, told to each engine: `what` was said (None: nothing could be), and its `answer`."""
-        answers = [self._ask(control, {"do": "probe", "lie": lie, "seed": seed}) for control in self._sockets()]
+    def probe(self, mutation: str, seed: int) -> dict[str, Any]:
+        """A mutation that needs no query, told to each engine: `what` was said (None: nothing could be), and its `answer`."""
+        answers = [self._ask(control, {"do": "probe", "mutation": mutation, "seed": seed}) for control in self._sockets()]
         return next((answer for answer in answers if answer["what"]), {"what": None, "answer": ""})
 
-    def lies(self) -> dict[str, str]:
-        """All that a saboteur can do, by name, with the place where it does it."""
+    def mutations(self) -> dict[str, str]:
+        """All that a proxy can do, by name, with the place where it does it."""
         for control in self._sockets():
-            return self._ask(control, {"do": "list"})["lies"]
+            return self._ask(control, {"do": "list"})["mutations"]
         return {}
 
     def health(self) -> Health:
@@ -108,7 +108,7 @@ class Saboteurs:
         )
 
     def end_engines(self) -> None:
-        """Saboteurs and their engines exit at once, as if the host had killed them; the executors start new ones."""
+        """Proxies and their engines exit at once, as if the host had killed them; the executors start new ones."""
         for control in self._sockets():
             self._ask(control, {"do": "die"})
             process = Path("/proc") / control.stem
@@ -118,11 +118,11 @@ class Saboteurs:
             control.unlink(missing_ok=True)
 
     def wait(self, count: int, seconds: float = 60.0) -> None:
-        """Until so many saboteurs are there."""
+        """Until so many proxies are there."""
         deadline = time.monotonic() + seconds
         while len(list(self._sockets())) < count:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{count} saboteurs were awaited in {self._folder}")
+                raise TimeoutError(f"{count} proxies were awaited in {self._folder}")
             time.sleep(0.05)
 
     def _sockets(self) -> Iterable[Path]:

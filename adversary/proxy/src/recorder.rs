@@ -1,4 +1,4 @@
-//! What a saboteur has in hand: what crossed, and the lie that it is to tell next.
+//! What a proxy has in hand: what crossed, and the mutation that it is to apply next.
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -8,17 +8,17 @@ use std::{
 use coffer_protocol::wire::{Attest, EngineEvidence, Release, Start};
 
 use crate::{
-    lies::{Did, Inputs, Lie, Said, View, named},
+    mutations::{Did, Inputs, Mutation, Sent, View, named},
     past::{Outcome, Past, Task},
     rng::Rng,
 };
 
-/// What an armed lie came to.
+/// What an armed mutation came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Report {
     /// What was done, and to what; none when nothing was.
     pub what: Option<String>,
-    /// In how many places it could have been told.
+    /// In how many places it could have been applied.
     pub seen: u64,
     /// How many tasks came since it was armed.
     pub served: u64,
@@ -27,7 +27,7 @@ pub struct Told {
 }
 
 /// Inputs of a second run of a task, and what was done to them.
-pub(crate) struct Twin {
+pub(crate) struct Duplicate {
     pub(crate) inputs: Inputs,
     pub(crate) position: String,
     pub(crate) what: String,
@@ -37,12 +37,12 @@ pub(crate) struct Twin {
 const LINGERS: Duration = Duration::from_secs(20);
 
 struct Armed {
-    lie: Lie,
+    mutation: Mutation,
     rng: Rng,
     skip: u64,
-    /// Whether some connection has set out to tell it.
+    /// Whether some connection has set out to apply it.
     claimed: bool,
-    told: Told,
+    report: Report,
 }
 
 #[derive(Default)]
@@ -56,33 +56,33 @@ struct State {
 
 /// Shared by all connections.
 #[derive(Default)]
-pub struct Hands {
+pub struct Recorder {
     state: Mutex<State>,
     ended: Condvar,
 }
 
-impl Hands {
+impl Recorder {
     /// Nothing armed, nothing seen.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Arms a lie for the next place but `skip` where it can be told; false if there is no such lie.
-    pub fn arm(&self, lie: &str, seed: u64, skip: u64) -> bool {
-        let Some(lie) = named(lie) else { return false };
+    /// Arms a mutation for the next place but `skip` where it can be applied; false if there is no such lie.
+    pub fn arm(&self, mutation: &str, seed: u64, skip: u64) -> bool {
+        let Some(mutation) = named(mutation) else { return false };
         self.lock().armed = Some(Armed {
-            lie,
+            mutation,
             rng: Rng::new(seed),
             skip,
             claimed: false,
-            told: Told::default(),
+            report: Report::default(),
         });
         true
     }
 
     /// Disarms, and says what came of it. Runs beside a task are waited for.
-    pub fn disarm(&self) -> Told {
+    pub fn disarm(&self) -> Report {
         let state = self.lock();
         let waited = self
             .ended
@@ -92,10 +92,10 @@ impl Hands {
         if state.beside > 0 {
             state.faults.push("hang: a run beside a task does not end".to_owned());
         }
-        state.armed.take().map(|armed| armed.told).unwrap_or_default()
+        state.armed.take().map(|armed| armed.report).unwrap_or_default()
     }
 
-    /// What an engine did since the last call that none may do, whatever it is told: it gave no answer in time.
+    /// What an engine did since the last call that none may do, whatever it is applied: it gave no answer in time.
     pub fn faults(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().faults)
     }
@@ -119,45 +119,45 @@ impl Hands {
     }
 
     pub(crate) fn attest(&self, attest: &mut Attest) {
-        self.tell("ATTEST", attest, |lie, value, past, rng| match lie {
-            Lie::Attest(tell) => tell(value, past, rng),
+        self.apply("ATTEST", attest, |mutation, value, past, rng| match mutation {
+            Mutation::Attest(apply) => apply(value, past, rng),
             _ => None,
         });
     }
 
     pub(crate) fn evidence(&self, evidence: &mut EngineEvidence) {
-        self.tell("EVIDENCE", evidence, |lie, value, past, rng| match lie {
-            Lie::Evidence(tell) => tell(value, past, rng),
+        self.apply("EVIDENCE", evidence, |mutation, value, past, rng| match mutation {
+            Mutation::Evidence(apply) => apply(value, past, rng),
             _ => None,
         });
     }
 
-    /// Whether the lie was told.
+    /// Whether the mutation was applied.
     pub(crate) fn release(&self, release: &mut Option<Release>, session: &[u8]) -> bool {
-        self.tell("RELEASE", release, |lie, value, past, rng| match lie {
-            Lie::Release(tell) => tell(value, session, past, rng),
+        self.apply("RELEASE", release, |mutation, value, past, rng| match mutation {
+            Mutation::Release(apply) => apply(value, session, past, rng),
             _ => None,
         })
     }
 
-    /// The lie about a task's key release once more, when the engine asks for what it did not get by the first.
+    /// The mutation about a task's key release once more, when the engine asks for what it did not get by the first.
     pub(crate) fn release_again(&self, release: &mut Option<Release>, session: &[u8]) {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
         if let Some(armed) = armed
-            && let Lie::Release(tell) = armed.lie
+            && let Mutation::Release(apply) = armed.mutation
         {
-            let _ = tell(release, session, past, &mut armed.rng);
+            let _ = apply(release, session, past, &mut armed.rng);
         }
     }
 
     pub(crate) fn start(&self, start: &mut Start) {
         if let Some(armed) = &mut self.lock().armed {
-            armed.told.served += 1;
+            armed.report.served += 1;
         }
         let position = position("START", start);
-        self.tell(&position, start, |lie, value, past, rng| match lie {
-            Lie::Start(tell) => tell(value, past, rng),
+        self.apply(&position, start, |mutation, value, past, rng| match mutation {
+            Mutation::Start(apply) => apply(value, past, rng),
             _ => None,
         });
     }
@@ -167,43 +167,43 @@ impl Hands {
         self.lock().past.keep_attempt(task);
     }
 
-    /// Whether the lie that is armed wants a second attempt of each task at hand.
+    /// Whether the mutation that is armed wants a second attempt of each task at hand.
     pub(crate) fn wants_attempts(&self) -> bool {
         let state = self.lock();
         let armed = state.armed.as_ref();
-        armed.is_some_and(|armed| matches!(armed.lie, Lie::Attempts(_)) && !armed.claimed)
+        armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Attempts(_)) && !armed.claimed)
     }
 
-    /// Whether the lie that is armed wants all inputs of a task at hand.
+    /// Whether the mutation that is armed wants all inputs of a task at hand.
     pub(crate) fn wants_inputs(&self) -> bool {
         let state = self.lock();
         let armed = state.armed.as_ref();
-        armed.is_some_and(|armed| matches!(armed.lie, Lie::Inputs(_) | Lie::Twin(_)))
+        armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Inputs(_) | Mutation::Duplicate(_)))
     }
 
     /// The inputs of a second run of this task, if there is to be one. Whoever is told so has to say how it ended.
-    pub(crate) fn twin(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Twin> {
-        let tell = self.due(|lie| match lie {
-            Lie::Twin(tell) => Some(tell),
+    pub(crate) fn duplicate(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Duplicate> {
+        let apply = self.due(|mutation| match mutation {
+            Mutation::Duplicate(apply) => Some(apply),
             _ => None,
         })?;
         let mut inputs = inputs.clone();
         let mut state = self.lock();
-        let what = tell(&mut inputs, asked, &mut state.armed.as_mut()?.rng)?;
+        let what = apply(&mut inputs, asked, &mut state.armed.as_mut()?.rng)?;
         state.beside += 1;
         let position = position("beside", start);
-        Some(Twin { inputs, position, what })
+        Some(Duplicate { inputs, position, what })
     }
 
     /// How a second run ended. `read`: the engine asked for the input that was altered.
-    pub(crate) fn twin_ended(&self, twin: &str, read: bool, end: String) {
+    pub(crate) fn duplicate_ended(&self, duplicate: &str, read: bool, end: String) {
         let mut state = self.lock();
         if end == "hang" {
-            state.faults.push(format!("hang: {twin}"));
+            state.faults.push(format!("hang: {duplicate}"));
         }
         if let Some(armed) = state.armed.as_mut().filter(|_| read) {
-            armed.told.what = Some(twin.to_owned());
-            armed.told.beside = Some(end);
+            armed.report.what = Some(duplicate.to_owned());
+            armed.report.beside = Some(end);
         }
         state.beside = state.beside.saturating_sub(1);
         drop(state);
@@ -212,9 +212,9 @@ impl Hands {
 
     pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {
         let position = position(&format!("input {asked}"), start);
-        self.tell(&position, inputs, |lie, value, past, rng| match lie {
-            Lie::Input(tell) | Lie::Inputs(tell) | Lie::Attempts(tell) => {
-                tell(value, asked, &View { start, past }, rng)
+        self.apply(&position, inputs, |mutation, value, past, rng| match mutation {
+            Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => {
+                apply(value, asked, &View { start, past }, rng)
             }
             _ => None,
         });
@@ -222,23 +222,24 @@ impl Hands {
 
     pub(crate) fn outcome(&self, outcome: &mut Outcome, start: &Start) {
         let position = position("outcome", start);
-        self.tell(&position, outcome, |lie, value, past, rng| match lie {
-            Lie::Outcome(tell) => tell(value, &View { start, past }, rng),
+        self.apply(&position, outcome, |mutation, value, past, rng| match mutation {
+            Mutation::Outcome(apply) => apply(value, &View { start, past }, rng),
             _ => None,
         });
     }
 
     /// Whether this task is to be run a second time.
     pub(crate) fn twice(&self) -> bool {
-        self.due(|lie| matches!(lie, Lie::Twice(_)).then_some(())).is_some()
+        self.due(|mutation| matches!(mutation, Mutation::Twice(_)).then_some(()))
+            .is_some()
     }
 
     /// Makes something of both runs.
     pub(crate) fn of_both(&self, outcome: &mut Outcome, second: &Outcome, start: &Start) {
         let position = position("outcome", start);
         let before = outcome.clone();
-        self.told(&position, |lie, rng| match lie {
-            Lie::Twice(tell) => tell(outcome, second, rng).filter(|_| *outcome != before),
+        self.report(&position, |mutation, rng| match mutation {
+            Mutation::Twice(apply) => apply(outcome, second, rng).filter(|_| *outcome != before),
             _ => None,
         });
     }
@@ -247,99 +248,99 @@ impl Hands {
     pub(crate) fn exchange(&self) -> bool {
         let state = self.lock();
         let armed = state.armed.as_ref();
-        armed.is_some_and(|armed| matches!(armed.lie, Lie::Exchange) && armed.told.what.is_none())
+        armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Exchange) && armed.report.what.is_none())
     }
 
     /// Notes that it was.
     pub(crate) fn exchanged(&self, with: &str, start: &Start) {
         let position = position("outcome", start);
-        self.told(&position, |_, _| Some(format!("the answer of {with}")));
+        self.report(&position, |_, _| Some(format!("the answer of {with}")));
     }
 
     /// What is said when the engine asks for an input, and in which words it is noted when it was said.
-    pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<(Said, String)> {
-        let tell = self.due(|lie| match lie {
-            Lie::Midway(tell) => Some(tell),
+    pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<(Sent, String)> {
+        let apply = self.due(|mutation| match mutation {
+            Mutation::Midway(apply) => Some(apply),
             _ => None,
         })?;
-        let (said, what) = tell(asked, &mut self.lock().armed.as_mut()?.rng);
-        Some((said, format!("{}: {what}", position(&format!("NEED {asked}"), start))))
+        let (sent, what) = apply(asked, &mut self.lock().armed.as_mut()?.rng);
+        Some((sent, format!("{}: {what}", position(&format!("NEED {asked}"), start))))
     }
 
     /// The same before START.
-    pub(crate) fn before(&self, start: &Start) -> Option<(Said, String)> {
-        let tell = self.due(|lie| match lie {
-            Lie::Before(tell) => Some(tell),
+    pub(crate) fn before(&self, start: &Start) -> Option<(Sent, String)> {
+        let apply = self.due(|mutation| match mutation {
+            Mutation::Before(apply) => Some(apply),
             _ => None,
         })?;
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
-        let (said, what) = tell(past, &mut armed.as_mut()?.rng)?;
-        Some((said, format!("{}: {what}", position("before START", start))))
+        let (sent, what) = apply(past, &mut armed.as_mut()?.rng)?;
+        Some((sent, format!("{}: {what}", position("before START", start))))
     }
 
     /// The same beside a task.
     pub(crate) fn beside(&self, start: &Start) -> Option<(Vec<u8>, String)> {
-        let tell = self.due(|lie| match lie {
-            Lie::Beside(tell) => Some(tell),
+        let apply = self.due(|mutation| match mutation {
+            Mutation::Beside(apply) => Some(apply),
             _ => None,
         })?;
-        let (said, what) = tell(start, &mut self.lock().armed.as_mut()?.rng);
-        Some((said, format!("{}: {what}", position("beside", start))))
+        let (sent, what) = apply(start, &mut self.lock().armed.as_mut()?.rng);
+        Some((sent, format!("{}: {what}", position("beside", start))))
     }
 
     /// Notes that what was to be said reached the engine.
     pub(crate) fn delivered(&self, what: String) {
         if let Some(armed) = &mut self.lock().armed {
-            armed.told.what = Some(what);
+            armed.report.what = Some(what);
         }
     }
 
-    /// A lie of this place is due: one is armed, nobody has set out to tell it, and as many places were spared as it was to
-    /// spare. Whoever is told so has to tell it.
-    fn due<T>(&self, of_this_task: impl FnOnce(Lie) -> Option<T>) -> Option<T> {
+    /// A mutation of this place is due: one is armed, nobody has set out to apply it, and as many places were spared as it was to
+    /// spare. Whoever is told so has to apply it.
+    fn due<T>(&self, of_this_task: impl FnOnce(Mutation) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         let armed = state.armed.as_mut()?;
-        let found = of_this_task(armed.lie)?;
-        armed.told.seen += 1;
-        let due = !armed.claimed && armed.told.seen > armed.skip;
+        let found = of_this_task(armed.mutation)?;
+        armed.report.seen += 1;
+        let due = !armed.claimed && armed.report.seen > armed.skip;
         armed.claimed |= due;
         due.then_some(found)
     }
 
-    /// Tells a lie that is due, and notes what was done.
-    fn told(&self, position: &str, tell: impl FnOnce(Lie, &mut Rng) -> Did) {
+    /// Tells a mutation that is due, and notes what was done.
+    fn report(&self, position: &str, apply: impl FnOnce(Mutation, &mut Rng) -> Did) {
         let mut state = self.lock();
         if let Some(armed) = state.armed.as_mut() {
-            let lie = armed.lie;
-            armed.told.what = tell(lie, &mut armed.rng).map(|what| format!("{position}: {what}"));
+            let mutation = armed.mutation;
+            armed.report.what = apply(mutation, &mut armed.rng).map(|what| format!("{position}: {what}"));
         }
     }
 
     /// Tells the armed lie of `value`, if it is one of this place, has something to bite on here, and was not told before;
     /// whether it did.
-    fn tell<T: Clone + PartialEq>(
+    fn apply<T: Clone + PartialEq>(
         &self,
         position: &str,
         value: &mut T,
-        of_this_task: impl FnOnce(Lie, &mut T, &Past, &mut Rng) -> Did,
+        of_this_task: impl FnOnce(Mutation, &mut T, &Past, &mut Rng) -> Did,
     ) -> bool {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
         let Some(armed) = armed.as_mut() else { return false };
         let mut altered = value.clone();
         let mut rng = armed.rng.clone();
-        let did = of_this_task(armed.lie, &mut altered, past, &mut rng);
+        let did = of_this_task(armed.mutation, &mut altered, past, &mut rng);
         let Some(what) = did.filter(|_| altered != *value) else {
             return false;
         };
-        armed.told.seen += 1;
+        armed.report.seen += 1;
         armed.rng = rng;
-        let due = !armed.claimed && armed.told.seen > armed.skip;
+        let due = !armed.claimed && armed.report.seen > armed.skip;
         if due {
             armed.claimed = true;
             *value = altered;
-            armed.told.what = Some(format!("{position}: {what}"));
+            armed.report.what = Some(format!("{position}: {what}"));
         }
         due
     }
@@ -366,50 +367,50 @@ mod tests {
     }
 
     #[test]
-    fn a_lie_is_told_once_after_those_it_spares() {
-        let hands = Hands::new();
-        assert!(!hands.arm("truth", 1, 0));
-        assert!(hands.arm("flip-bit-fragment", 1, 2));
+    fn a_mutation_is_applied_once_after_those_it_spares() {
+        let recorder = Recorder::new();
+        assert!(!recorder.arm("truth", 1, 0));
+        assert!(recorder.arm("flip-bit-fragment", 1, 2));
         let altered: Vec<bool> = (0..5)
             .map(|_| {
                 let mut value = start();
-                hands.start(&mut value);
+                recorder.start(&mut value);
                 value != start()
             })
             .collect();
         assert_eq!(altered, [false, false, true, false, false]);
-        let told = hands.disarm();
-        assert_eq!(told.seen, 5);
-        assert!(told.what.is_some());
-        assert_eq!(hands.disarm(), Told::default());
+        let report = recorder.disarm();
+        assert_eq!(report.seen, 5);
+        assert!(report.what.is_some());
+        assert_eq!(recorder.disarm(), Report::default());
     }
 
     #[test]
-    fn a_lie_without_anything_to_bite_on_is_not_told() {
-        let hands = Hands::new();
-        hands.arm("drop-object", 1, 0);
+    fn a_mutation_that_finds_nothing_to_change_is_not_applied() {
+        let recorder = Recorder::new();
+        recorder.arm("drop-object", 1, 0);
         let mut value = start();
-        hands.start(&mut value);
-        hands.arm("flip-bit-release", 1, 0);
-        hands.release(&mut None, &[]);
+        recorder.start(&mut value);
+        recorder.arm("flip-bit-release", 1, 0);
+        recorder.release(&mut None, &[]);
         assert_eq!(value, start());
-        assert_eq!(hands.disarm(), Told::default());
+        assert_eq!(recorder.disarm(), Report::default());
     }
 
     #[test]
-    fn what_did_not_reach_the_engine_was_not_told() {
-        let hands = Hands::new();
-        hands.arm("garbage-beside", 1, 0);
-        hands.beside(&start()).unwrap();
-        assert_eq!(hands.disarm().what, None);
-        hands.arm("garbage-beside", 1, 0);
-        let (_, what) = hands.beside(&start()).unwrap();
-        hands.delivered(what);
-        assert!(hands.disarm().what.is_some());
+    fn what_did_not_reach_the_engine_was_not_applied() {
+        let recorder = Recorder::new();
+        recorder.arm("garbage-beside", 1, 0);
+        recorder.beside(&start()).unwrap();
+        assert_eq!(recorder.disarm().what, None);
+        recorder.arm("garbage-beside", 1, 0);
+        let (_, what) = recorder.beside(&start()).unwrap();
+        recorder.delivered(what);
+        assert!(recorder.disarm().what.is_some());
     }
 
     #[test]
-    fn two_runs_that_brought_the_same_are_no_lie() {
+    fn two_runs_that_brought_the_same_are_no_mutation() {
         let outcome = |commit: u8| Outcome {
             outs: vec![(0, vec![1, 2, 3])],
             end: crate::past::End::Done(coffer_protocol::wire::Done {
@@ -417,44 +418,44 @@ mod tests {
                 ..Default::default()
             }),
         };
-        for (lie, second, told) in [
+        for (mutation, second, report) in [
             ("run-twice", 1, false),
             ("run-twice", 2, true),
             ("mix-attempts", 2, false),
         ] {
-            let hands = Hands::new();
-            hands.arm(lie, 1, 0);
-            assert!(hands.twice());
-            hands.of_both(&mut outcome(1), &outcome(second), &start());
-            assert_eq!(hands.disarm().what.is_some(), told, "{lie}");
+            let recorder = Recorder::new();
+            recorder.arm(mutation, 1, 0);
+            assert!(recorder.twice());
+            recorder.of_both(&mut outcome(1), &outcome(second), &start());
+            assert_eq!(recorder.disarm().what.is_some(), report, "{mutation}");
         }
     }
 
     #[test]
     fn a_run_beside_is_waited_for_and_counts_when_it_read_what_was_altered() {
         for (read, beside) in [(true, Some("failed".to_owned())), (false, None)] {
-            let hands = Hands::new();
-            hands.arm("honest-twin", 1, 0);
-            hands.twin(&Inputs::new(), 3, &start()).unwrap();
-            let ending = Arc::clone(&hands);
+            let recorder = Recorder::new();
+            recorder.arm("honest-duplicate", 1, 0);
+            recorder.duplicate(&Inputs::new(), 3, &start()).unwrap();
+            let ending = Arc::clone(&recorder);
             let ended = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(20));
-                ending.twin_ended("the twin", read, "failed".to_owned());
+                ending.duplicate_ended("the duplicate", read, "failed".to_owned());
             });
-            let told = hands.disarm();
-            assert_eq!((told.what.is_some(), told.beside), (read, beside));
+            let report = recorder.disarm();
+            assert_eq!((report.what.is_some(), report.beside), (read, beside));
             ended.join().unwrap();
-            assert!(hands.faults().is_empty());
+            assert!(recorder.faults().is_empty());
         }
     }
 
     #[test]
     fn a_run_beside_that_hangs_is_a_fault() {
-        let hands = Hands::new();
-        hands.arm("honest-twin", 1, 0);
-        hands.twin(&Inputs::new(), 0, &start()).unwrap();
-        hands.twin_ended("the twin", true, "hang".to_owned());
-        assert_eq!(hands.faults(), ["hang: the twin"]);
-        assert!(hands.faults().is_empty());
+        let recorder = Recorder::new();
+        recorder.arm("honest-duplicate", 1, 0);
+        recorder.duplicate(&Inputs::new(), 0, &start()).unwrap();
+        recorder.duplicate_ended("the duplicate", true, "hang".to_owned());
+        assert_eq!(recorder.faults(), ["hang: the duplicate"]);
+        assert!(recorder.faults().is_empty());
     }
 }

@@ -1,95 +1,95 @@
-//! Lies in the sealed streams that a task reads: of a shuffle, or of a broadcast.
+//! Mutations in the sealed streams that a task reads: of a shuffle, or of a broadcast.
 
-use super::{Did, Inputs, Lie, View, cut, flip};
+use super::{Did, Inputs, Mutation, View, cut, flip};
 use crate::{
     past::Task,
     rng::Rng,
     streams::{Stream, join, parse},
 };
 
-pub(super) const LIES: &[(&str, Lie)] = &[
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     (
         "flip-bit-in",
-        Lie::Input(|inputs, asked, _, rng| flip(inputs.get_mut(&asked)?, rng)),
+        Mutation::Input(|inputs, asked, _, rng| flip(inputs.get_mut(&asked)?, rng)),
     ),
     (
         "truncate-in",
-        Lie::Input(|inputs, asked, _, rng| cut(inputs.get_mut(&asked)?, rng)),
+        Mutation::Input(|inputs, asked, _, rng| cut(inputs.get_mut(&asked)?, rng)),
     ),
-    ("extend-in", Lie::Input(extend)),
-    ("drop-input", Lie::Input(empty)),
+    ("extend-in", Mutation::Input(extend)),
+    ("drop-input", Mutation::Input(empty)),
     (
         "drop-frame-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, drop_frame)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, drop_frame)),
     ),
     (
         "repeat-frame-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, repeat_frame)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, repeat_frame)),
     ),
     (
         "swap-frames-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, swap_frames)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, swap_frames)),
     ),
     (
         "reverse-frames-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, reverse_frames)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, reverse_frames)),
     ),
     (
         "cut-stream-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, cut_frames)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, cut_frames)),
     ),
     (
         "end-stream-early-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, end_early)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, end_early)),
     ),
-    ("swap-frames-of-streams-in", Lie::Input(swap_across)),
-    ("drop-stream-in", Lie::Input(drop_stream)),
-    ("repeat-stream-in", Lie::Input(repeat_stream)),
-    ("reorder-streams-in", Lie::Input(reorder_streams)),
-    ("swap-inputs", Lie::Inputs(swap_inputs)),
-    ("swap-inputs-relabelled", Lie::Inputs(swap_inputs_relabelled)),
+    ("swap-frames-of-streams-in", Mutation::Input(swap_across)),
+    ("drop-stream-in", Mutation::Input(drop_stream)),
+    ("repeat-stream-in", Mutation::Input(repeat_stream)),
+    ("reorder-streams-in", Mutation::Input(reorder_streams)),
+    ("swap-inputs", Mutation::Inputs(swap_inputs)),
+    ("swap-inputs-relabelled", Mutation::Inputs(swap_inputs_relabelled)),
     (
         "swap-reducers",
-        Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_reducer)),
+        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_reducer)),
     ),
     (
         "swap-reducers-relabelled",
-        Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_reducer)),
+        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_reducer)),
     ),
     (
         "replay-stream-of-a-query",
-        Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_query)),
     ),
     (
         "replay-stream-of-a-query-relabelled",
-        Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_query)),
     ),
     (
         "replay-stream-of-a-stage-relabelled",
-        Lie::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_stage)),
+        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_stage)),
     ),
-    ("replay-input-of-a-query", Lie::Input(input_of_another_query)),
+    ("replay-input-of-a-query", Mutation::Input(input_of_another_query)),
     (
         "replay-frame-of-a-query-in",
-        Lie::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_query)),
     ),
     (
         "replay-frame-of-a-stage-in",
-        Lie::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_stage)),
+        Mutation::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_stage)),
     ),
     (
         "replay-frame-of-an-attempt-in",
-        Lie::Attempts(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_attempt)),
+        Mutation::Attempts(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_attempt)),
     ),
     (
-        "honest-twin",
-        Lie::Twin(|inputs, _, _| Some(format!("the same task at once, over {} inputs", inputs.len()))),
+        "honest-duplicate",
+        Mutation::Duplicate(|inputs, _, _| Some(format!("the same task at once, over {} inputs", inputs.len()))),
     ),
-    ("tampered-twin", Lie::Twin(tampered)),
-    ("forge-attempt-in", Lie::Input(forge_attempt)),
+    ("tampered-duplicate", Mutation::Duplicate(tampered)),
+    ("forge-attempt-in", Mutation::Input(forge_attempt)),
     (
         "forge-counter-in",
-        Lie::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, forge_counter)),
+        Mutation::Input(|inputs, asked, _, rng| framed(inputs, asked, rng, forge_counter)),
     ),
 ];
 
@@ -234,7 +234,7 @@ fn repeat_stream(inputs: &mut Inputs, asked: u32, _: &View<'_>, rng: &mut Rng) -
     Some(format!("stream {at} again at {to}"))
 }
 
-/// No lie at all, as it turns out: the order of streams means nothing.
+/// No mutation at all, as it turns out: the order of streams means nothing.
 fn reorder_streams(inputs: &mut Inputs, asked: u32, _: &View<'_>, _: &mut Rng) -> Did {
     let bytes = inputs.get_mut(&asked)?;
     let mut streams = parse(bytes)?;
@@ -435,9 +435,9 @@ mod tests {
     use super::*;
     use crate::{past::Past, streams::tests::stream};
 
-    /// Every lie about an input alters one that has all it could bite on, and says what it did.
+    /// Every mutation about an input alters one that has all it could bite on, and says what it did.
     #[test]
-    fn each_lie_alters_what_it_can() {
+    fn each_mutation_alters_what_it_can() {
         let start = coffer_protocol::wire::Start::default();
         let past = Past::default();
         let view = View {
@@ -447,9 +447,9 @@ mod tests {
         let bytes = join(&[stream(0, 1, 3), stream(1, 1, 2), stream(2, 1, 1)]);
         let other = join(&[stream(0, 2, 2)]);
         let inputs: Inputs = [(4, bytes), (5, other)].into();
-        for (name, lie) in LIES {
-            let tell = match lie {
-                Lie::Input(tell) | Lie::Inputs(tell) | Lie::Attempts(tell) => tell,
+        for (name, mutation) in MUTATIONS {
+            let apply = match mutation {
+                Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => apply,
                 _ => continue,
             };
             let recorded = ["swap-reducers", "replay"]
@@ -457,7 +457,7 @@ mod tests {
                 .any(|prefix| name.starts_with(prefix));
             for seed in 0..20 {
                 let mut altered = inputs.clone();
-                let did = tell(&mut altered, 4, &view, &mut Rng::new(seed));
+                let did = apply(&mut altered, 4, &view, &mut Rng::new(seed));
                 assert_eq!(did.is_none(), recorded, "{name}");
                 assert_eq!(altered == inputs, recorded, "{name} {did:?}");
             }

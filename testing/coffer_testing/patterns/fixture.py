@@ -71,11 +71,11 @@ UNLINKED = (
 class Stored:
     """One stored column, and the form it has."""
 
-    form: str
+    encoding: str
     column: Column
 
 
-class Ground:
+class Fixture:
     """An owner, and the tables sealed under `POLICY`."""
 
     def __init__(self, folder: Path) -> None:
@@ -120,11 +120,11 @@ class Ground:
         keks = self.folders[table].parent / f"{table}-keks.json"
         if not keks.exists():
             self._owner.coffer("keys", "export-keks", "--table", table, "--output", keks)
-        forms = {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in self._stored[table]}
+        encodings = {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in self._stored[table]}
         found = bytearray()
         for file in self._files[table]:
             content = file.read_bytes()
-            chunks = layout(file, load_keks(keks), forms).chunks
+            chunks = layout(file, load_keks(keks), encodings).chunks
             found += b"".join(content[chunk.start : chunk.end] for chunk in chunks if chunk.logical == column)
         return bytes(found)
 

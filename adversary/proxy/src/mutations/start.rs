@@ -1,10 +1,10 @@
-//! Lies in START: which sealed parts a task is made of.
+//! Mutations in START: which sealed parts a task is made of.
 
 use std::sync::Arc;
 
 use coffer_protocol::wire::Start;
 
-use super::{Did, Lie, cut, flip};
+use super::{Did, Mutation, cut, flip};
 use crate::{
     past::{Past, Task},
     rng::Rng,
@@ -13,7 +13,7 @@ use crate::{
 /// Alters one sealed part.
 macro_rules! altered {
     ($part:ident, $alter:expr) => {
-        Lie::Start(|start, _, rng| {
+        Mutation::Start(|start, _, rng| {
             let mut bytes = start.$part.to_vec();
             let what = $alter(&mut bytes, rng)?;
             start.$part = bytes.into();
@@ -25,7 +25,7 @@ macro_rules! altered {
 /// Puts another task's part in the place of one.
 macro_rules! replaced {
     ($part:ident, $tasks:expr, $what:literal) => {
-        Lie::Start(|start, past, rng| {
+        Mutation::Start(|start, past, rng| {
             start.$part = rng.pick(&$tasks(start, past))?.start.$part.clone();
             Some($what.to_owned())
         })
@@ -35,7 +35,7 @@ macro_rules! replaced {
 /// The same for one object, or for all of START.
 macro_rules! taken {
     ($take:expr, $tasks:expr) => {
-        Lie::Start(|start, past, rng| {
+        Mutation::Start(|start, past, rng| {
             let tasks = $tasks(start, past);
             $take(start, &tasks, rng)
         })
@@ -45,7 +45,7 @@ macro_rules! taken {
 /// Says another number than the true one.
 macro_rules! misnumbered {
     ($field:ident) => {
-        Lie::Start(|start, _, rng| {
+        Mutation::Start(|start, _, rng| {
             start.$field = other_number(start.$field, rng);
             Some(format!(concat!(stringify!($field), " {}"), start.$field))
         })
@@ -53,16 +53,16 @@ macro_rules! misnumbered {
 }
 
 #[rustfmt::skip] // a table: a line for each
-pub(super) const LIES: &[(&str, Lie)] = &[
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("flip-bit-fragment", altered!(sealed_fragment, flip)),
     ("flip-bit-descriptor", altered!(sealed_descriptor, flip)),
-    ("flip-bit-object", Lie::Start(|start, _, rng| object(start, rng, |bytes, rng| flip(bytes, rng)))),
+    ("flip-bit-object", Mutation::Start(|start, _, rng| object(start, rng, |bytes, rng| flip(bytes, rng)))),
     ("truncate-fragment", altered!(sealed_fragment, cut)),
     ("truncate-descriptor", altered!(sealed_descriptor, cut)),
-    ("truncate-object", Lie::Start(|start, _, rng| object(start, rng, cut))),
-    ("drop-object", Lie::Start(drop_object)),
-    ("repeat-object", Lie::Start(repeat_object)),
-    ("reorder-objects", Lie::Start(reorder_objects)),
+    ("truncate-object", Mutation::Start(|start, _, rng| object(start, rng, cut))),
+    ("drop-object", Mutation::Start(drop_object)),
+    ("repeat-object", Mutation::Start(repeat_object)),
+    ("reorder-objects", Mutation::Start(reorder_objects)),
     ("add-object-of-a-query", taken!(add_object_of, of_another_query)),
     ("object-of-a-query", taken!(object_of, of_another_query)),
     ("object-of-a-stage", taken!(object_of, of_another_stage)),
@@ -76,8 +76,8 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ("start-of-a-task", taken!(whole, of_another_task)),
     ("false-stage", misnumbered!(stage)),
     ("false-partition", misnumbered!(partition)),
-    ("false-execution", Lie::Start(false_execution)),
-    ("false-session", Lie::Start(false_session)),
+    ("false-execution", Mutation::Start(false_execution)),
+    ("false-session", Mutation::Start(false_session)),
     ("false-protocol", misnumbered!(protocol)),
 ];
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lie_alters_what_it_can() {
+    fn each_mutation_alters_what_it_can() {
         let mut past = Past::default();
         for (session, stage, partition) in [(1, 1, 2), (1, 2, 1), (2, 1, 1)] {
             past.keep(Task {
@@ -200,11 +200,13 @@ mod tests {
                 },
             });
         }
-        for (name, lie) in LIES {
-            let Lie::Start(tell) = lie else { panic!("{name}") };
+        for (name, mutation) in MUTATIONS {
+            let Mutation::Start(apply) = mutation else {
+                panic!("{name}")
+            };
             for seed in 0..20 {
                 let mut altered = start(1, 1, 1);
-                let did = tell(&mut altered, &past, &mut Rng::new(seed));
+                let did = apply(&mut altered, &past, &mut Rng::new(seed));
                 assert!(did.is_some(), "{name}");
                 assert_ne!(altered, start(1, 1, 1), "{name} {did:?}");
             }

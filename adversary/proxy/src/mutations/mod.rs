@@ -1,4 +1,4 @@
-//! Every lie, by name. A lie is a function that alters one thing on its way, and says what it did; or does nothing, when it finds nothing
+//! Every mutation, by name. A mutation is a function that alters one thing on its way, and says what it did; or does nothing, when it finds nothing
 //! to bite on.
 
 mod input;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub use outcome::INVENTED;
-pub use talk::Said;
+pub use talk::Sent;
 
 /// What was done, in words; none when nothing was.
 pub type Did = Option<String>;
@@ -25,9 +25,9 @@ pub type Did = Option<String>;
 /// A task's inputs by id, whole.
 pub type Inputs = BTreeMap<u32, Vec<u8>>;
 
-/// Where in the conversation a lie is told, and the lie.
+/// Where in the conversation a mutation is applied, and the mutation.
 #[derive(Clone, Copy)]
-pub enum Lie {
+pub enum Mutation {
     /// In what the executor asks of a new engine.
     Attest(fn(&mut Attest, &Past, &mut Rng) -> Did),
     /// In what the engine proves.
@@ -43,7 +43,7 @@ pub enum Lie {
     /// In an input, with a second attempt at hand of each task that came before.
     Attempts(fn(&mut Inputs, u32, &View<'_>, &mut Rng) -> Did),
     /// A second run of the task beside the first, over these inputs, as they are or altered.
-    Twin(fn(&mut Inputs, u32, &mut Rng) -> Did),
+    Duplicate(fn(&mut Inputs, u32, &mut Rng) -> Did),
     /// In what the task brings.
     Outcome(fn(&mut Outcome, &View<'_>, &mut Rng) -> Did),
     /// The task is run a second time; the executor gets something of both.
@@ -51,16 +51,16 @@ pub enum Lie {
     /// The task is run by two engines, which change answers.
     Exchange,
     /// Out of turn, on the task's connection, when the engine asks for an input.
-    Midway(fn(u32, &mut Rng) -> (Said, String)),
+    Midway(fn(u32, &mut Rng) -> (Sent, String)),
     /// Before START, on the task's connection.
-    Before(fn(&Past, &mut Rng) -> Option<(Said, String)>),
+    Before(fn(&Past, &mut Rng) -> Option<(Sent, String)>),
     /// Beside a task, on a connection of its own; the task goes on.
     Beside(fn(&Start, &mut Rng) -> (Vec<u8>, String)),
     /// Without a query: a task of an earlier session is run again, by all that is known of it.
     Again,
 }
 
-/// The task in whose course a lie is told.
+/// The task in whose course a mutation is applied.
 pub struct View<'a> {
     /// START as the executor sent it.
     pub start: &'a Start,
@@ -68,23 +68,32 @@ pub struct View<'a> {
     pub past: &'a Past,
 }
 
-/// Every lie.
-pub fn all() -> Vec<(&'static str, Lie)> {
+/// Every mutation.
+pub fn all() -> Vec<(&'static str, Mutation)> {
     let mut all = Vec::new();
-    for some in [input::LIES, outcome::LIES, start::LIES, keys::LIES, talk::LIES] {
+    for some in [
+        input::MUTATIONS,
+        outcome::MUTATIONS,
+        start::MUTATIONS,
+        keys::MUTATIONS,
+        talk::MUTATIONS,
+    ] {
         all.extend_from_slice(some);
     }
     all
 }
 
-/// The lie of that name.
+/// The mutation of that name.
 #[must_use]
-pub fn named(name: &str) -> Option<Lie> {
-    all().into_iter().find(|(known, _)| *known == name).map(|(_, lie)| lie)
+pub fn named(name: &str) -> Option<Mutation> {
+    all()
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, mutation)| mutation)
 }
 
-impl Lie {
-    /// Where it is told, for lists.
+impl Mutation {
+    /// Where it is applied, for lists.
     #[must_use]
     pub fn position(&self) -> &'static str {
         match self {

@@ -1,9 +1,9 @@
-//! Lies in what a task brings: its streams, and its last message.
+//! Mutations in what a task brings: its streams, and its last message.
 
 use coffer_protocol::wire::{Counters, Done, Failed};
 
 use super::{
-    Did, Lie, View, cut, flip, flipped,
+    Did, Mutation, View, cut, flip, flipped,
     input::{
         cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, replay_frame, reverse_frames, swap_frames,
     },
@@ -17,39 +17,39 @@ use crate::{
 /// Alters one target's bytes.
 macro_rules! raw {
     ($alter:expr) => {
-        Lie::Outcome(|outcome, _, rng| raw(outcome, rng, $alter))
+        Mutation::Outcome(|outcome, _, rng| raw(outcome, rng, $alter))
     };
 }
 
 /// Alters one target's frames.
 macro_rules! framed {
     ($alter:expr) => {
-        Lie::Outcome(|outcome, _, rng| framed(outcome, rng, $alter))
+        Mutation::Outcome(|outcome, _, rng| framed(outcome, rng, $alter))
     };
 }
 
 /// Takes something from one of those tasks of the past; or does it in one of two ways.
 macro_rules! taken {
     ($take:ident, $how:expr) => {
-        Lie::Outcome(|outcome, view, rng| $take(outcome, view, rng, $how))
+        Mutation::Outcome(|outcome, view, rng| $take(outcome, view, rng, $how))
     };
 }
 
 /// Alters the sealed records that come with the streams.
 macro_rules! record {
     ($alter:expr, $what:literal) => {
-        Lie::Outcome(|outcome, _, _| records(outcome, $alter, $what))
+        Mutation::Outcome(|outcome, _, _| records(outcome, $alter, $what))
     };
 }
 
 #[rustfmt::skip] // a table: a line for each
-pub(super) const LIES: &[(&str, Lie)] = &[
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("flip-bit-out", raw!(|bytes, rng| flip(bytes, rng))),
     ("truncate-out", raw!(cut)),
     ("extend-out", raw!(extend)),
     ("empty-stream-out", raw!(empty)),
     ("repeat-stream-out", raw!(repeat)),
-    ("drop-target-out", Lie::Outcome(drop_target)),
+    ("drop-target-out", Mutation::Outcome(drop_target)),
     ("drop-frame-out", framed!(drop_frame)),
     ("repeat-frame-out", framed!(repeat_frame)),
     ("swap-frames-out", framed!(swap_frames)),
@@ -62,25 +62,25 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ("replay-stream-relabelled-out", taken!(replay_stream, Label::Changed)),
     ("replay-frame-of-a-query-out", taken!(frame_of, of_another_query)),
     ("replay-frame-of-a-stage-out", taken!(frame_of, of_another_stage)),
-    ("replay-frame-of-an-attempt-out", Lie::Twice(frame_of_second)),
+    ("replay-frame-of-an-attempt-out", Mutation::Twice(frame_of_second)),
     ("replay-result-of-a-query", taken!(replay, of_another_query)),
     ("replay-result-of-a-task", taken!(replay, of_another_partition)),
     ("replay-result-of-a-stage", taken!(replay, of_another_stage)),
     ("commit-of-another-query", taken!(commit, of_another_query)),
     ("commit-of-another-task", taken!(commit, of_another_partition)),
     ("commit-of-another-stage", taken!(commit, of_another_stage)),
-    ("flip-bit-commit", Lie::Outcome(flip_commit)),
+    ("flip-bit-commit", Mutation::Outcome(flip_commit)),
     ("empty-commit", record!(|done| done.sealed_commit.clear(), "no commit record")),
     ("metrics-as-commit", record!(swap_records, "commit and metrics swapped")),
-    ("metrics-of-another-task", Lie::Outcome(metrics_of_another)),
-    ("flip-bit-metrics", Lie::Outcome(flip_metrics)),
+    ("metrics-of-another-task", Mutation::Outcome(metrics_of_another)),
+    ("flip-bit-metrics", Mutation::Outcome(flip_metrics)),
     ("empty-metrics", record!(|done| done.sealed_metrics.clear(), "no metrics")),
-    ("false-counters", Lie::Outcome(false_counters)),
-    ("failed-invented", Lie::Outcome(failed_invented)),
-    ("run-twice", Lie::Twice(second_whole)),
-    ("mix-attempts", Lie::Twice(mixed)),
-    ("commit-of-another-attempt", Lie::Twice(second_commit)),
-    ("swap-engines", Lie::Exchange),
+    ("false-counters", Mutation::Outcome(false_counters)),
+    ("failed-invented", Mutation::Outcome(failed_invented)),
+    ("run-twice", Mutation::Twice(second_whole)),
+    ("mix-attempts", Mutation::Twice(mixed)),
+    ("commit-of-another-attempt", Mutation::Twice(second_commit)),
+    ("swap-engines", Mutation::Exchange),
 ];
 
 /// Whether a stream that is put elsewhere goes under the preamble of the one it replaces.
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lie_alters_what_it_can() {
+    fn each_mutation_alters_what_it_can() {
         let mut past = Past::default();
         for position in [(1, 5, 2), (1, 4, 1), (2, 5, 1)] {
             past.keep(task(position.0, position.1, position.2));
@@ -401,12 +401,12 @@ mod tests {
         let (first, mut second) = (outcome(b"first"), outcome(b"second"));
         second.outs[0].1 = stream(9, 0, 1).bytes();
         second.outs[1].1 = stream(9, 1, 1).bytes();
-        for (name, lie) in LIES {
+        for (name, mutation) in MUTATIONS {
             for seed in 0..20 {
                 let (mut altered, mut rng) = (first.clone(), Rng::new(seed));
-                let did = match lie {
-                    Lie::Outcome(tell) => tell(&mut altered, &view, &mut rng),
-                    Lie::Twice(tell) => tell(&mut altered, &second, &mut rng),
+                let did = match mutation {
+                    Mutation::Outcome(apply) => apply(&mut altered, &view, &mut rng),
+                    Mutation::Twice(apply) => apply(&mut altered, &second, &mut rng),
                     _ => continue,
                 };
                 assert!(did.is_some(), "{name}");

@@ -1,41 +1,41 @@
-//! Lies about engines and keys: what is attested, what is proved, which release goes where.
+//! Mutations about engines and keys: what is attested, what is proved, which release goes where.
 
 use coffer_protocol::wire::{Attest, EngineEvidence, Release};
 
-use super::{Lie, flipped};
+use super::{Mutation, flipped};
 
-pub(super) const LIES: &[(&str, Lie)] = &[
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     (
         "attest-other-owner",
-        Lie::Attest(|attest: &mut Attest, _, rng| {
+        Mutation::Attest(|attest: &mut Attest, _, rng| {
             attest.owner_key = rng.bytes(32).into();
             Some("the key of another owner".to_owned())
         }),
     ),
     (
         "attest-other-challenge",
-        Lie::Attest(|attest: &mut Attest, _, rng| {
+        Mutation::Attest(|attest: &mut Attest, _, rng| {
             attest.challenge = rng.bytes(32).into();
             Some("a challenge of the host's own".to_owned())
         }),
     ),
     (
         "attest-other-application",
-        Lie::Attest(|attest: &mut Attest, _, _| {
+        Mutation::Attest(|attest: &mut Attest, _, _| {
             attest.application.push('x');
             Some("another application".to_owned())
         }),
     ),
     (
         "attest-other-protocol",
-        Lie::Attest(|attest: &mut Attest, _, _| {
+        Mutation::Attest(|attest: &mut Attest, _, _| {
             attest.protocol = attest.protocol.wrapping_add(1);
             Some("another protocol version".to_owned())
         }),
     ),
     (
         "flip-bit-evidence",
-        Lie::Evidence(|evidence: &mut EngineEvidence, _, rng| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, _, rng| {
             let (altered, what) = flipped(&evidence.report, rng)?;
             evidence.report = altered.into();
             Some(format!("the report: {what}"))
@@ -43,49 +43,49 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "old-evidence",
-        Lie::Evidence(|evidence: &mut EngineEvidence, past, rng| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, past, rng| {
             evidence.clone_from(rng.pick(&past.evidence)?);
             Some("the evidence of an engine that is gone".to_owned())
         }),
     ),
     (
         "evidence-over-another-key",
-        Lie::Evidence(|evidence: &mut EngineEvidence, _, rng| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, _, rng| {
             evidence.engine_key = rng.bytes(32).into();
             Some("another engine's key".to_owned())
         }),
     ),
     (
         "old-evidence-over-this-key",
-        Lie::Evidence(|evidence: &mut EngineEvidence, past, rng| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, past, rng| {
             evidence.report = rng.pick(&past.evidence)?.report.clone();
             Some("the report of an engine that is gone, over this one's key".to_owned())
         }),
     ),
     (
         "evidence-of-another-version",
-        Lie::Evidence(|evidence: &mut EngineEvidence, _, _| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, _, _| {
             evidence.engine_version.push_str("-other");
             Some(format!("version {}", evidence.engine_version))
         }),
     ),
     (
         "evidence-of-another-protocol",
-        Lie::Evidence(|evidence: &mut EngineEvidence, _, _| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, _, _| {
             evidence.protocol = evidence.protocol.wrapping_add(1);
             Some(format!("protocol {}", evidence.protocol))
         }),
     ),
     (
         "evidence-of-another-kind",
-        Lie::Evidence(|evidence: &mut EngineEvidence, _, rng| {
+        Mutation::Evidence(|evidence: &mut EngineEvidence, _, rng| {
             evidence.kind = (*rng.pick(&["sgx", "tdx", "sev-snp", "tpm", "", "unheard-of"])?).to_owned();
             Some(format!("kind {:?}", evidence.kind))
         }),
     ),
     (
         "flip-bit-release",
-        Lie::Release(|release, _, _, rng| {
+        Mutation::Release(|release, _, _, rng| {
             let release = release.as_mut()?;
             let part = if rng.coin() {
                 &mut release.ciphertext
@@ -99,14 +99,14 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "drop-release",
-        Lie::Release(|release, _, _, _| {
+        Mutation::Release(|release, _, _, _| {
             release.take()?;
             Some("no key release".to_owned())
         }),
     ),
     (
         "release-of-another-query",
-        Lie::Release(|release, session, past, rng| {
+        Mutation::Release(|release, session, past, rng| {
             release.as_ref()?;
             let others = past.releases(|of| of != session);
             *release = Some(rng.pick(&others)?.clone());
@@ -115,7 +115,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
     ),
     (
         "release-under-another-number",
-        Lie::Release(|release: &mut Option<Release>, _, _, rng| {
+        Mutation::Release(|release: &mut Option<Release>, _, _, rng| {
             let release = release.as_mut()?;
             release.sequence = match rng.below(3) {
                 0 => release.sequence.wrapping_add(1),
@@ -125,7 +125,7 @@ pub(super) const LIES: &[(&str, Lie)] = &[
             Some(format!("sequence {}", release.sequence))
         }),
     ),
-    ("replay-an-ended-session", Lie::Again),
+    ("replay-an-ended-session", Mutation::Again),
 ];
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
     use crate::{past::Past, rng::Rng};
 
     #[test]
-    fn each_lie_alters_what_it_can() {
+    fn each_mutation_alters_what_it_can() {
         let mut past = Past::default();
         let release = |word: u8| Release {
             encapsulated: vec![word; 32].into(),
@@ -150,21 +150,21 @@ mod tests {
             ..EngineEvidence::default()
         };
         past.evidence.push(evidence(1));
-        for (name, lie) in LIES {
+        for (name, mutation) in MUTATIONS {
             for seed in 0..20 {
                 let mut rng = Rng::new(seed);
-                let changed = match lie {
-                    Lie::Attest(tell) => {
+                let changed = match mutation {
+                    Mutation::Attest(apply) => {
                         let mut altered = Attest::default();
-                        tell(&mut altered, &past, &mut rng).is_some() && altered != Attest::default()
+                        apply(&mut altered, &past, &mut rng).is_some() && altered != Attest::default()
                     }
-                    Lie::Evidence(tell) => {
+                    Mutation::Evidence(apply) => {
                         let mut altered = evidence(2);
-                        tell(&mut altered, &past, &mut rng).is_some() && altered != evidence(2)
+                        apply(&mut altered, &past, &mut rng).is_some() && altered != evidence(2)
                     }
-                    Lie::Release(tell) => {
+                    Mutation::Release(apply) => {
                         let mut altered = Some(release(1));
-                        tell(&mut altered, &[1; 16], &past, &mut rng).is_some() && altered != Some(release(1))
+                        apply(&mut altered, &[1; 16], &past, &mut rng).is_some() && altered != Some(release(1))
                     }
                     _ => true,
                 };

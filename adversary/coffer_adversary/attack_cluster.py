@@ -1,4 +1,4 @@
-"""Where attacks happen: sealed TPC-H tables, their owner, a driver whose engines are saboteurs, and the right answers."""
+"""Where attacks happen: sealed TPC-H tables, their owner, a driver whose engines are proxies, and the right answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from coffer_adversary import ground, hostile, policy, questions
+from coffer_adversary import fixtures, hostile, policy, questions
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.logs import Log
 from coffer_adversary.mutation import Outcome, Verdict
+from coffer_adversary.proxies import Done, Proxies, program
 from coffer_adversary.questions import PROFILES, Question
-from coffer_adversary.saboteur import Done, Saboteurs, program
 from coffer_testing import policies, tpch
 from coffer_testing.answers import Answer, difference
 from coffer_testing.cluster import Cluster
@@ -25,7 +25,7 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 Kind = Literal["local", "cluster", "det-ope", "mixed"]
-# Arenas in local mode whose tables' columns have protections, by the policy's name: `coffer_testing.policies`.
+# clusters in local mode whose tables' columns have protections, by the policy's name: `coffer_testing.policies`.
 PROTECTED: tuple[Kind, ...] = ("det-ope", "mixed")
 Kept = TypeVar("Kept")
 
@@ -60,10 +60,10 @@ class Judgement:
     detail: str
 
 
-class Arena:
+class AttackCluster:
     """One Spark application under attack. `kind`: local mode, where driver and executor are one JVM, over `tee` columns or
     under a policy of other protections; or a cluster of two workers on loopback. `scale`: TPC-H's. `only`: names of the
-    questions that are asked, all by default. `like`: an arena whose questions this one takes over, and, where the policy is
+    questions that are asked, all by default. `like`: a cluster whose questions this one takes over, and, where the policy is
     the same, its owner and tables."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Arena:
         only: frozenset[str] | None = None,
         profiles: tuple[str, ...] = tuple(PROFILES),
         hangs: float = HANGS,
-        like: Arena | None = None,
+        like: AttackCluster | None = None,
     ) -> None:
         self.folder = folder
         self.kind = kind
@@ -87,7 +87,7 @@ class Arena:
         self.inputs: Path = mine.inputs if mine else folder / "plain-inputs"
         self.owner = mine.owner if mine else self._owner()
         self.sealed: dict[str, Path] = mine.sealed if mine else self.owner.encrypt(self.plain, folder / "sealed")
-        self.saboteur = Saboteurs()
+        self.proxies = Proxies()
         self.restarts = 0
         self._tables = count()
         self._seen: dict[tuple[str, str], int] = {}
@@ -114,7 +114,7 @@ class Arena:
         """A question of the pool. With `writes`, one that writes a table; engines write none with ciphertexts."""
         pool = [question for question in self._questions if question.writes == (writes and self.policy is None)]
         if not pool:
-            raise ValueError("this arena has no such question")
+            raise ValueError("this cluster has no such question")
         return rng.choice(pool)
 
     def question(self, name: str) -> Question:
@@ -144,7 +144,7 @@ class Arena:
             self.within(lambda: self.driver.query(f"DROP TABLE IF EXISTS {table}"))
 
     def judge(self, question: Question, run: Callable[[], Answer]) -> Judgement:
-        """What `run` came to, which asks `question` under attack. After a hang, a lost driver or a lost engine the arena
+        """What `run` came to, which asks `question` under attack. After a hang, a lost driver or a lost engine the cluster
         is started again."""
         try:
             answer = run()
@@ -160,52 +160,52 @@ class Arena:
             judgement = Judgement("wrong", "rows", found) if found else Judgement("right_rows", "", "")
         return self._healthy() or judgement
 
-    def attack(self, lie: str, rng: random.Random, *, question: Question | None = None, first: bool = False) -> Outcome:
-        """One run in which the saboteurs tell `lie`, at the `first` place where they can, or one that `rng` picks."""
+    def attack(self, mutation: str, rng: random.Random, *, question: Question | None = None, first: bool = False) -> Outcome:
+        """One run in which the proxies apply `mutation`, at the `first` place where they can, or one that `rng` picks."""
         question = question or self.ask(rng)
         seed = rng.getrandbits(48)
-        key = (lie, question.name)
+        key = (mutation, question.name)
         skip = 0 if first else rng.randrange(max(1, self._seen.get(key, 1)))
-        self.saboteur.arm(lie, seed, skip)
-        return self._attacked(lie, question, f"seed={seed} skip={skip}")
+        self.proxies.arm(mutation, seed, skip)
+        return self._attacked(mutation, question, f"seed={seed} skip={skip}")
 
-    def attack_at_start(self, lie: str, rng: random.Random) -> Outcome:
-        """One run for which engines have to be started, at which the saboteurs tell `lie`. An engine that is refused serves
+    def attack_at_start(self, mutation: str, rng: random.Random) -> Outcome:
+        """One run for which engines have to be started, at which the proxies apply `mutation`. An engine that is refused serves
         no task; if a task of an earlier run that is still ending met it, the run itself goes on with another."""
         question = self.ask(rng)
         seed = rng.getrandbits(48)
-        self.saboteur.arm_at_start(lie, seed)
-        self.saboteur.end_engines()
+        self.proxies.arm_at_start(mutation, seed)
+        self.proxies.end_engines()
         self.expect_new_engines()
-        outcome = self._attacked(lie, question, f"seed={seed}")
+        outcome = self._attacked(mutation, question, f"seed={seed}")
         # One that was admitted and opens no key, say, would fail every run to come.
-        self.saboteur.end_engines()
+        self.proxies.end_engines()
         self.expect_new_engines()
         if outcome.applied and outcome.verdict == "right_rows" and self._served:
             # The answer may be right; that such an engine got work and keys is not.
             return replace(outcome, verdict="wrong", check="accepted")
         return outcome
 
-    def _attacked(self, lie: str, question: Question, drawn: str) -> Outcome:
-        """Asks while a lie is armed."""
-        told: list[Done] = []
+    def _attacked(self, mutation: str, question: Question, drawn: str) -> Outcome:
+        """Asks while a mutation is armed."""
+        applied: list[Done] = []
 
         def disarm() -> None:
-            told.append(self.saboteur.disarm())
+            applied.append(self.proxies.disarm())
 
         judgement = self.judge(question, lambda: self.run(question, disarm=disarm))
         disarm()
-        key = (lie, question.name)
-        self._seen[key] = max(self._seen.get(key, 0), *(done.seen for done in told))
-        what = next((done.what for done in told if done.what), None)
-        self._served = sum(done.served for done in told)
+        key = (mutation, question.name)
+        self._seen[key] = max(self._seen.get(key, 0), *(done.seen for done in applied))
+        what = next((done.what for done in applied if done.what), None)
+        self._served = sum(done.served for done in applied)
         detail = f"{question.name} {drawn}: {what or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """What a mutation needs while the arena lives: made at its first use. If it has a method `stop`, that ends it."""
+        """What a mutation needs while the cluster lives: made at its first use. If it has a method `stop`, that ends it."""
         if name not in self._kept:
             self._kept[name] = make()
         kept: Kept = self._kept[name]
@@ -223,7 +223,7 @@ class Arena:
         self._start()
 
     def expect_new_engines(self) -> None:
-        """To be called when engines were ended on purpose: those that run next are the arena's."""
+        """To be called when engines were ended on purpose: those that run next are the cluster's."""
         self._engines = frozenset()
 
     def within(self, action: Callable[[], Any]) -> Any:
@@ -246,12 +246,12 @@ class Arena:
         return outcome["value"]
 
     def stop(self) -> None:
-        """Ends what the arena started; its folder stays."""
+        """Ends what the cluster started; its folder stays."""
         for kept in self._kept.values():
             getattr(kept, "stop", lambda: None)()
         self._kept.clear()
         self._end()
-        self.saboteur.close()
+        self.proxies.close()
 
     def __enter__(self) -> Self:
         return self
@@ -263,7 +263,7 @@ class Arena:
 
     def _start(self) -> None:
         master = "local[2]"
-        environment = self.saboteur.environment()
+        environment = self.proxies.environment()
         conf = {
             **CONF,
             "spark.coffer.engine.path": str(program()),
@@ -287,10 +287,10 @@ class Arena:
             env=environment,
         )
         self._log = Log(self.driver, self.folder / "driver.log")
-        self.saboteur.wait(2 if self.kind == "cluster" else 1)
+        self.proxies.wait(2 if self.kind == "cluster" else 1)
         self._engines = frozenset()
         self.within(lambda: self.driver.query("SELECT count(*) FROM nation"))
-        self._engines = self.saboteur.health().engines
+        self._engines = self.proxies.health().engines
 
     def _end(self) -> None:
         driver = getattr(self, "driver", None)
@@ -304,7 +304,7 @@ class Arena:
         owner = Owner.create(self.folder / "trusted")
         if self.policy:
             policies.write(self.policy, owner)
-            ground.protect(self.policy, owner)
+            fixtures.protect(self.policy, owner)
         listed = f'unverified_inputs = ["{self.inputs}"]'
         policy.write(owner, policy.read(owner).replace("unverified_inputs = []", listed))
         return owner
@@ -366,7 +366,7 @@ class Arena:
     def _healthy(self) -> Judgement | None:
         """None if the engines are those that ran before and nothing has panicked: they, one that is gone, or the client
         engine."""
-        health = self.saboteur.health()
+        health = self.proxies.health()
         panics = [panic for panic in (self._log.panic(), *health.panics) if panic]
         if panics:
             self._engines = health.engines

@@ -18,8 +18,8 @@ import org.apache.spark.sql.coffer.split.{
   CofferTable,
   ColumnUses,
   Estimates,
-  Home,
-  HomeTable,
+  ClientRows,
+  ClientTable,
   Opening,
   Sites,
   StoredColumn,
@@ -93,9 +93,9 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
           r.copy(relation = relation.copy(table = table), scan = new CofferScan(table, scan.readSchema()))
       }
       val parts = rewritten(there)
-      val homes = parts.flatMap(_.collect { case h: Home => Advisor.brought(h); case t: HomeTable => Advisor.read(t) })
+      val clientParts = parts.flatMap(_.collect { case h: ClientRows => Advisor.brought(h); case t: ClientTable => Advisor.read(t) })
       val above = parts.flatMap(_.collect { case p if !p.isInstanceOf[LeafNode] && !p.isInstanceOf[Project] => p.nodeName })
-      Weighed(None, homes, above)
+      Weighed(None, clientParts, above)
     } catch { case NonFatal(e) => Weighed(Some(Advisor.words(e)), Nil, Nil) }
 
   private def rewritten(query: LogicalPlan): Seq[LogicalPlan] = {
@@ -180,33 +180,33 @@ object Advisor {
     column.flatMap(_.figures).flatMap(_.width).getOrElse(Estimates.width(o.output.dataType))
 
   /** What the client engine reads itself comes home whole. */
-  private def read(table: HomeTable): Brought = {
+  private def read(table: ClientTable): Brought = {
     val rows = table.table.info.getRows.toDouble
     val values = table.openings.map(o => width(o, table.table.schema.getFieldIndex(o.output.name).map(BaseColumn(table.table, _))))
-    Brought(rows, rows * values.sum, table.scan.bytes.toDouble, table.openings.map(HomeTable.text(table, _)), Nil, Nil)
+    Brought(rows, rows * values.sum, table.scan.bytes.toDouble, table.openings.map(ClientTable.text(table, _)), Nil, Nil)
   }
 
-  private def brought(home: Home): Brought = {
-    val origins = BaseColumn.of(home.away)
-    val rows = Estimates.rows(home.away)
-    def named(o: Opening): Option[BaseColumn] = origins.get(o.from.exprId).orElse(o.form.map(f => BaseColumn(f.table, f.stored.column)))
-    val values = home.openings.map(o => width(o, named(o)))
-    val worked = home.away.collect {
+  private def brought(clientRows: ClientRows): Brought = {
+    val origins = BaseColumn.of(clientRows.inEngines)
+    val rows = Estimates.rows(clientRows.inEngines)
+    def named(o: Opening): Option[BaseColumn] = origins.get(o.from.exprId).orElse(o.encoding.map(f => BaseColumn(f.table, f.stored.column)))
+    val values = clientRows.openings.map(o => width(o, named(o)))
+    val worked = clientRows.inEngines.collect {
       case _: Project | _: LeafNode => AttributeSet.empty
       case node => node.references
     }.reduce(_ ++ _)
-    val forms = for {
-      table <- home.away.collect { case BaseColumn.Table(t, output) => t -> output }
+    val encodings = for {
+      table <- clientRows.inEngines.collect { case BaseColumn.Table(t, output) => t -> output }
       a <- table._2 if worked.contains(a)
       c <- table._1.stored if table._1.viewed && c.isColumn && c.name == a.name
     } yield Seq(table._1.info.getName, BaseColumn(table._1, c.column).name, c.protection)
     Brought(
       rows,
       rows * values.sum,
-      Estimates.bytes(home),
-      home.openings.map(_.text),
-      home.away.collect { case p if !p.isInstanceOf[Project] && !p.isInstanceOf[LeafNode] => p.nodeName },
-      forms.distinct)
+      Estimates.bytes(clientRows),
+      clientRows.openings.map(_.text),
+      clientRows.inEngines.collect { case p if !p.isInstanceOf[Project] && !p.isInstanceOf[LeafNode] => p.nodeName },
+      encodings.distinct)
   }
 }
 
@@ -222,14 +222,14 @@ private[advise] object Choice {
 private[advise] final case class Columns(refusal: Option[String], columns: Seq[Declared])
 private[advise] final case class Declared(name: String, `type`: String, nullable: Boolean)
 private[advise] final case class Understood(refusal: Option[String], command: Boolean, uses: Seq[Use], tables: Seq[String])
-private[advise] final case class Weighed(refusal: Option[String], homes: Seq[Brought], above: Seq[String])
+private[advise] final case class Weighed(refusal: Option[String], clientParts: Seq[Brought], above: Seq[String])
 private[advise] final case class Planned(refusal: Option[String], plan: Seq[String])
 
-/** `values`: bytes as they are; `bytes`: as they come; `work`: what engines do below; `forms`: the stored columns that it works on. */
+/** `values`: bytes as they are; `bytes`: as they come; `work`: what engines do below; `encodings`: the stored columns that it works on. */
 private[advise] final case class Brought(
     rows: Double,
     values: Double,
     bytes: Double,
     columns: Seq[String],
     work: Seq[String],
-    forms: Seq[Seq[String]])
+    encodings: Seq[Seq[String]])

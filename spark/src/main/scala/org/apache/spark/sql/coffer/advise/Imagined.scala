@@ -49,17 +49,17 @@ private[advise] final case class Imagined(name: String, rows: Long, columns: Seq
     Field.newBuilder.setName(c.name).setType(Imagined.proto(c.dataType)).setNullable(c.nullable).build()
 
   private def stored(policy: Map[String, Choice], protections: Protections): Seq[Stored] = {
-    val forms = columns.zipWithIndex.flatMap { case (c, i) =>
+    val encodings = columns.zipWithIndex.flatMap { case (c, i) =>
       val choice = policy.getOrElse(c.name, Choice.whole)
-      choice.protections.map(p => form(c, i, protections(p), choice))
+      choice.protections.map(p => encoding(c, i, protections(p), choice))
     }
-    val places =
-      if (forms.exists(_.getPlaced)) Seq(Encoding.ENCODING_FILE -> BinaryType, Encoding.ENCODING_ROW -> LongType) else Nil
-    val all = forms ++ places.map { case (e, t) => Stored.newBuilder.setEncoding(e).setType(Imagined.proto(t)) }
+    val positions =
+      if (encodings.exists(_.getPlaced)) Seq(Encoding.ENCODING_FILE -> BinaryType, Encoding.ENCODING_ROW -> LongType) else Nil
+    val all = encodings ++ positions.map { case (e, t) => Stored.newBuilder.setEncoding(e).setType(Imagined.proto(t)) }
     all.zipWithIndex.map { case (f, n) => f.setName(s"c${n + 1}").build() }
   }
 
-  private def form(c: ImaginedColumn, column: Int, protection: Protection, choice: Choice): Stored.Builder = {
+  private def encoding(c: ImaginedColumn, column: Int, protection: Protection, choice: Choice): Stored.Builder = {
     val texts = c.dataType.isInstanceOf[StringType] || c.dataType == BinaryType
     val described = Protections.describe(Stored.newBuilder, protection, texts, c.nullable)
     val as = described.getOpenedBy match {

@@ -46,7 +46,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   /** The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow` in Python. */
   def collectArrow(): Iterator[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
-    case result: CofferHomeExec => result.collectArrow()
+    case result: CofferClientExec => result.collectArrow()
     case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
   })
 
@@ -116,13 +116,13 @@ object CofferRootExec {
   /** What Spark itself says only in the text of a job's failure: a full disk, an object that was held back, lost shuffle data. */
   private[exec] def coded(e: Throwable): Option[CofferException] = {
     val texts = causes(e).flatMap(c => Option(c.getMessage)).toSeq
-    said.collectFirst {
+    reason.collectFirst {
       case (words, code, message, hint) if texts.exists(_.contains(words)) =>
         new CofferException(code, message, hint, e)
     }
   }
 
-  private val said = Seq(
+  private val reason = Seq(
     (
       "No space left on device",
       "COFFER_DISK_FULL",
@@ -146,7 +146,7 @@ object CofferRootExec {
 }
 
 /** An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla Spark would throw it. */
-final class CofferQueryException(condition: String, message: String, val place: String, cause: Throwable)
+final class CofferQueryException(condition: String, message: String, val location: String, cause: Throwable)
     extends RuntimeException(CofferQueryException.text(condition, message), cause)
     with SparkThrowable {
   override def getCondition: String = condition

@@ -4,7 +4,15 @@ import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildSide}
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.split.CofferScan
-import org.apache.spark.sql.coffer.translate.{CofferNestedLoopJoinExec, HomeLeaf, HomeTableLeaf, InputLeaf, Leaf, LeafResolver, ScanLeaf}
+import org.apache.spark.sql.coffer.translate.{
+  CofferNestedLoopJoinExec,
+  ClientRowsLeaf,
+  ClientTableLeaf,
+  InputLeaf,
+  Leaf,
+  LeafResolver,
+  ScanLeaf
+}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, BroadcastQueryStageExec, ShuffleQueryStageExec}
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
@@ -72,8 +80,8 @@ object BroadcastRead {
 sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver {
   override def leaf(plan: SparkPlan): Option[Leaf] = TableLeaves.leaf(plan).orElse {
     input(plan) match {
-      case home: HomeExec => Some(home.leaf)
-      case table: HomeTableExec => Some(table.leaf)
+      case clientRows: ClientRowsExec => Some(clientRows.leaf)
+      case table: ClientTableExec => Some(table.leaf)
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))
       case BroadcastRead(_) =>
         Some(InputLeaf(plan, plan.output, () => throw new IllegalStateException("a broadcast has no partitions"), broadcast = true))
@@ -95,7 +103,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
         case _ => Vector.empty
       }
     // In the client engine, which has no partitions to lay out.
-    case Some(_: HomeLeaf | _: HomeTableLeaf) => Vector.empty
+    case Some(_: ClientRowsLeaf | _: ClientTableLeaf) => Vector.empty
     case None =>
       plan match {
         case u: UnionExec if u.outputPartitioning.isInstanceOf[UnknownPartitioning] =>

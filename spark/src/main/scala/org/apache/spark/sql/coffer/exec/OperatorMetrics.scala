@@ -40,9 +40,9 @@ private[exec] final class OperatorMetrics(sc: SparkContext, template: SparkPlan,
    * counted: an operator that the scan below it has taken in has nothing to show.
    */
   def count(metrics: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] = synchronized {
-    val place = walk(ran).zipWithIndex.map { case (p, i) => new Ref(p) -> i }.toMap
+    val position = walk(ran).zipWithIndex.map { case (p, i) => new Ref(p) -> i }.toMap
     metrics
-      .groupBy(m => nodes.get(m.getNode).flatMap(p => place.get(new Ref(p))))
+      .groupBy(m => nodes.get(m.getNode).flatMap(p => position.get(new Ref(p))))
       .toSeq
       .flatMap { case (position, of) =>
         position.flatMap(shown.get).toSeq.flatMap { s =>

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.split.{CofferTable, Home, HomeTable}
+import org.apache.spark.sql.coffer.split.{CofferTable, ClientRows, ClientTable}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -40,8 +40,8 @@ object SealedPlans {
     case r: DataSourceV2ScanRelation if r.relation.table.isInstanceOf[CofferTable] => r
     case w: SealedInsert => w
     case w: SealedWrite => w
-    case h: Home => h
-    case t: HomeTable => t
+    case h: ClientRows => h
+    case t: ClientTable => t
   }
 
   /** Commands run at the driver and were judged when they were analysed. */

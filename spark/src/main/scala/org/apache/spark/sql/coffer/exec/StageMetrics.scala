@@ -104,13 +104,13 @@ object StageMetrics extends Logging {
   /** Spark's SQL tab adds up what it is told of a metric: so it is told what is new. */
   private[exec] final class Posting {
     private var execution: Option[String] = None
-    private val told = mutable.Map.empty[Long, Long]
+    private val reported = mutable.Map.empty[Long, Long]
 
     def post(sc: SparkContext, of: String, metrics: Seq[SQLMetric]): Unit = synchronized {
-      if (!execution.contains(of)) told.clear()
+      if (!execution.contains(of)) reported.clear()
       execution = Option(of)
-      val news = metrics.filterNot(m => told.get(m.id).contains(m.value)).map(m => m.id -> (m.value - told.getOrElse(m.id, 0L)))
-      metrics.foreach(m => told(m.id) = m.value)
+      val news = metrics.filterNot(m => reported.get(m.id).contains(m.value)).map(m => m.id -> (m.value - reported.getOrElse(m.id, 0L)))
+      metrics.foreach(m => reported(m.id) = m.value)
       execution.flatMap(_.toLongOption).filter(_ => news.nonEmpty).foreach { id =>
         sc.listenerBus.post(SparkListenerDriverAccumUpdates(id, news))
       }

@@ -16,8 +16,8 @@ private[coffer] object UnverifiedScans {
     case q: QueryStageExec => of(q.plan)
     case s: BaseSubqueryExec => of(s.child)
     case f: CofferFragmentExec => of(f.template) ++ below(f)
-    case h: CofferHomeExec => of(h.part) ++ below(h)
-    case h: HomeExec => of(h.root) ++ below(h)
+    case h: CofferClientExec => of(h.part) ++ below(h)
+    case h: ClientRowsExec => of(h.root) ++ below(h)
     case other => below(other)
   }
 

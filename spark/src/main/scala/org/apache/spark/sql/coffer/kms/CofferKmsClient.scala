@@ -38,7 +38,7 @@ class CofferKmsClient extends KmsClient {
       try EngineProcess.locate("coffer", setting(CofferKmsClient.PROGRAM), CofferKmsClient.PROGRAM)
       catch { case e: CofferException => throw new KeyAccessDeniedException(e.getMessage, e) }
     val command = Seq(binary.toString, "kms") ++
-      setting(CofferKmsClient.HOME).toSeq.flatMap(Seq("--home", _)) ++
+      setting(CofferKmsClient.CONFIG_DIR).toSeq.flatMap(Seq("--home", _)) ++
       setting(CofferKmsClient.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
     program = KmsProgram.of(command)
   }
@@ -52,6 +52,6 @@ class CofferKmsClient extends KmsClient {
 
 object CofferKmsClient {
   val PROGRAM = "coffer.kms.program"
-  val HOME = "coffer.kms.home"
+  val CONFIG_DIR = "coffer.kms.home"
   val PASSPHRASE_FILE = "coffer.kms.passphrase.file"
 }

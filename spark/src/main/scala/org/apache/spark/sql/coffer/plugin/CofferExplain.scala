@@ -10,13 +10,13 @@ import org.apache.spark.sql.coffer.exec.{
   ClientBytes,
   CofferBroadcastExchangeExec,
   CofferFragmentExec,
-  CofferHomeExec,
+  CofferClientExec,
   CofferQuery,
   CofferResultExec,
   CofferRootExec,
   CofferShuffleExchangeExec,
-  HomeExec,
-  HomeTableExec,
+  ClientRowsExec,
+  ClientTableExec,
   RootSort,
   SealedPlans,
   SealedScan,
@@ -24,7 +24,7 @@ import org.apache.spark.sql.coffer.exec.{
   UnverifiedScans
 }
 import org.apache.spark.sql.coffer.proto.plan.Fragment
-import org.apache.spark.sql.coffer.split.{Estimates, Home, HomeTable}
+import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.write.CofferWriteStageExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
@@ -85,12 +85,13 @@ private final class Description(query: Option[CofferQuery]) {
       val now = a.executedPlan
       of(if (query.isEmpty || now.exists(ended)) now else SealStages.preview(now))
     case q: QueryStageExec => of(q.plan)
-    case h: CofferHomeExec =>
-      val home = part(h.part) ++ tables(h.part.template).flatMap(read)
-      val brought = homes(h.part.template).flatMap { home =>
-        s"brought home, by the client engine: ${home.openings.map(_.text).mkString(", ")}${guessed(home)}" +: of(home.root).map("  " + _)
+    case h: CofferClientExec =>
+      val clientRows = part(h.part) ++ tables(h.part.template).flatMap(read)
+      val brought = clientParts(h.part.template).flatMap { clientRows =>
+        s"brought home, by the client engine: ${clientRows.openings.map(_.text).mkString(", ")}${guessed(clientRows)}" +: of(
+          clientRows.root).map("  " + _)
       }
-      home ++ brought ++ h.part.subqueries.flatMap {
+      clientRows ++ brought ++ h.part.subqueries.flatMap {
         case s: BaseSubqueryExec => of(s.child)
         case other => of(other)
       }
@@ -106,24 +107,26 @@ private final class Description(query: Option[CofferQuery]) {
     case other => below(other)
   }
 
-  private def tables(plan: SparkPlan): Seq[HomeTable] = plan.collect { case HomeTableExec(table) => table }
+  private def tables(plan: SparkPlan): Seq[ClientTable] = plan.collect { case ClientTableExec(table) => table }
 
-  private def read(table: HomeTable): Seq[String] = {
+  private def read(table: ClientTable): Seq[String] = {
     val bytes = Utils.bytesToString(table.scan.bytes)
     val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
     s"read at home, by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
-      table.openings.map(o => s"  ${HomeTable.text(table, o)}")
+      table.openings.map(o => s"  ${ClientTable.text(table, o)}")
   }
 
   /** How much, as the choice of sites takes it to be. */
-  private def guessed(home: HomeExec): String = home.logicalLink.collect { case h: Home => s" (${Estimates.text(h)})" }.getOrElse("")
+  private def guessed(clientRows: ClientRowsExec): String = clientRows.logicalLink.collect { case h: ClientRows =>
+    s" (${Estimates.text(h)})"
+  }.getOrElse("")
 
-  private def homes(plan: SparkPlan): Seq[HomeExec] = plan.collect { case home: HomeExec => home }
+  private def clientParts(plan: SparkPlan): Seq[ClientRowsExec] = plan.collect { case clientRows: ClientRowsExec => clientRows }
 
   /** What runs on the trusted site. */
   private def part(fragment: CofferFragmentExec): Seq[String] = {
     val details =
-      try query.map(q => CofferHomeExec.translate(fragment, q).fragment)
+      try query.map(q => CofferClientExec.translate(fragment, q).fragment)
       catch { case NonFatal(_) => None }
     details match {
       case Some(f) => "at home, by the client engine:" +: readable(f)
@@ -132,7 +135,7 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def ended(plan: SparkPlan): Boolean = plan match {
-    case _: CofferHomeExec => true
+    case _: CofferClientExec => true
     case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
     case _ => false
   }
@@ -196,8 +199,8 @@ private final class Description(query: Option[CofferQuery]) {
       val names = node.output.map(_.name).toSet
       val columns = s.table.stored.filter(c => names(c.name) && c.isColumn).map(_.column).toSet
       // That is what a `tee` column shows only where it is read.
-      val told = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || !c.isForEnclaves))
-      told.map { c =>
+      val reported = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || !c.isForEnclaves))
+      reported.map { c =>
         val unread = if (names(c.name)) "" else ", not read here"
         s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"
       }

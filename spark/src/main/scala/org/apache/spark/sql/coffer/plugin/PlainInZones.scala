@@ -31,19 +31,19 @@ private[coffer] final case class PlainInZones(session: SparkSession) extends (Lo
   private def catalog = session.sessionState.catalog
 
   override def apply(plan: LogicalPlan): Unit = {
-    val made = plan.collect { case node => places(node) }.flatten.distinct
+    val made = plan.collect { case node => targets(node) }.flatten.distinct
     if (made.nonEmpty) Client.get.checkPlain(made)
   }
 
   /** By the settings that the write itself will have, and by the session's: which of them leads where, is not for the caller to say. */
-  private def places(node: LogicalPlan): Seq[String] = {
+  private def targets(node: LogicalPlan): Seq[String] = {
     val paths = made(node)
     if (paths.isEmpty) Nil
     else {
       val own = options(node)
       val settings = session.sessionState.newHadoopConf() +:
         (if (own.isEmpty) Nil else Seq(session.sessionState.newHadoopConfWithOptions(own)))
-      for (path <- paths; set <- settings; place <- Places.of(path, set)) yield place
+      for (path <- paths; set <- settings; target <- PathTargets.of(path, set)) yield target
     }
   }
 

@@ -8,12 +8,12 @@ import org.apache.spark.sql.coffer.exec.{
   BroadcastRead,
   CofferBroadcastExchangeExec,
   CofferFragmentExec,
-  CofferHomeExec,
+  CofferClientExec,
   CofferQuery,
   CofferResultExec,
   CofferRootExec,
   CofferShuffleExchangeExec,
-  HomeExec,
+  ClientRowsExec,
   InnerTopK,
   PlannedLeaves,
   RootSort,
@@ -32,7 +32,7 @@ private[coffer] final case class CheckSupport(session: SparkSession) extends Rul
   override def apply(plan: SparkPlan): SparkPlan =
     if (SealedPlans.sealedNow(plan)) {
       CheckSupport.check(plan)
-      if (HomeExec.in(plan)) CofferHomeExec.withoutExchanges(plan)
+      if (ClientRowsExec.in(plan)) CofferClientExec.withoutExchanges(plan)
       else InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
     } else plan
 }
@@ -72,12 +72,12 @@ private[coffer] object SealStages extends ColumnarRule {
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
     case write: SealedWriteExec if marked(write) => linked(CofferWriteStageExec(fragment(write)), plan)
     case _ if marked(plan) =>
-      linked(if (HomeExec.in(plan)) CofferHomeExec(fragment(plan)) else CofferResultExec(fragment(plan)), plan)
+      linked(if (ClientRowsExec.in(plan)) CofferClientExec(fragment(plan)) else CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
     case _ =>
       CheckSupport.check(plan)
-      if (HomeExec.in(plan)) root(CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(plan))))
+      if (ClientRowsExec.in(plan)) root(CofferClientExec(fragment(CofferClientExec.withoutExchanges(plan))))
       else root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
   }
 
@@ -96,7 +96,7 @@ private[coffer] object SealStages extends ColumnarRule {
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
   def preview(plan: SparkPlan): SparkPlan = plan match {
     case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
-    case home if HomeExec.in(home) => CofferHomeExec(fragment(CofferHomeExec.withoutExchanges(home)))
+    case clientRows if ClientRowsExec.in(clientRows) => CofferClientExec(fragment(CofferClientExec.withoutExchanges(clientRows)))
     case other => CofferResultExec(fragment(withExchanges(other)))
   }
 

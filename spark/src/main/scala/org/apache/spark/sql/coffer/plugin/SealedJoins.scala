@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingl
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRelation, LogicalPlan, OneRowRelation}
 import org.apache.spark.sql.coffer.exec.{CofferQuery, SealedPlans}
-import org.apache.spark.sql.coffer.split.{Home, HomeTable}
+import org.apache.spark.sql.coffer.split.{ClientRows, ClientTable}
 import org.apache.spark.sql.coffer.translate.CofferNestedLoopJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
@@ -28,7 +28,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
 
   private def select(join: Join): Option[SparkPlan] = join match {
-    case j if j.exists(n => n.isInstanceOf[Home] || n.isInstanceOf[HomeTable]) => Some(atHome(j))
+    case j if j.exists(n => n.isInstanceOf[ClientRows] || n.isInstanceOf[ClientTable]) => Some(atClient(j))
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
       else if (hintToShuffleReplicateNL(j.hint) && joinType.isInstanceOf[InnerLike]) product(j)
@@ -42,7 +42,7 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
   }
 
   /** In the client engine everything is one partition: there is nothing to exchange or to broadcast. */
-  private def atHome(join: Join): SparkPlan = join match {
+  private def atClient(join: Join): SparkPlan = join match {
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) if hashSide(j).isDefined =>
       ShuffledHashJoinExec(leftKeys, rightKeys, joinType, hashSide(j).get, condition, planLater(left), planLater(right))
     case j =>

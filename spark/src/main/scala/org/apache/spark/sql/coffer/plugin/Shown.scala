@@ -81,7 +81,7 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
       case "count" if call.isDistinct => "how many distinct values there are"
       case _ => "how many values there are"
     }
-    said(Seq(call), what)
+    sentence(Seq(call), what)
   }
 
   private def sorted(order: Seq[SortOrder]): Seq[String] =
@@ -96,10 +96,10 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
   }
 
   private def tells(on: Seq[Expression], toHosts: String, bySizes: String): Seq[String] =
-    Seq(said(on, if (hosts) toHosts else bySizes))
+    Seq(sentence(on, if (hosts) toHosts else bySizes))
 
   /** The columns worked on, if any, and what that tells. */
-  private def said(on: Seq[Expression], what: String): String =
+  private def sentence(on: Seq[Expression], what: String): String =
     on.flatMap(origins.of).distinct match {
       case Nil => what
       case some => s"${some.map(_.text).mkString(", ")}: $what"

@@ -18,8 +18,8 @@ private[coffer] object ShufflePartitions {
 
   def rewrite(plan: SparkPlan): SparkPlan = {
     val conf = plan.conf
-    val said = conf.getConf(SQLConf.COALESCE_PARTITIONS_INITIAL_PARTITION_NUM).isDefined
-    if (said || !conf.adaptiveExecutionEnabled || !conf.coalesceShufflePartitionsEnabled) plan
+    val isSet = conf.getConf(SQLConf.COALESCE_PARTITIONS_INITIAL_PARTITION_NUM).isDefined
+    if (isSet || !conf.adaptiveExecutionEnabled || !conf.coalesceShufflePartitionsEnabled) plan
     else {
       val default = conf.numShufflePartitions
       val advisory = math.max(1L, conf.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES))

@@ -3,8 +3,8 @@ package org.apache.spark.sql.coffer.plugin
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{HomeExec, HomeTableExec, SealedInsert}
-import org.apache.spark.sql.coffer.split.{CharPadding, Home, HomeTable, Refused, Sites}
+import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, SealedInsert}
+import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, Refused, Sites}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /**
@@ -18,8 +18,9 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
     case ReturnAnswer(insert: SealedInsert) if Sites.needed(insert) =>
       Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
     case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
-    case table: HomeTable => Seq(HomeTableExec(table))
-    case home: Home => Seq(HomeExec(home.openings, session.sessionState.executePlan(home.away).executedPlan))
+    case table: ClientTable => Seq(ClientTableExec(table))
+    case clientRows: ClientRows =>
+      Seq(ClientRowsExec(clientRows.openings, session.sessionState.executePlan(clientRows.inEngines).executedPlan))
     case _ => Nil
   }
 }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, HomeExec, SealedScan}
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, ClientRowsExec, SealedScan}
 import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -22,7 +22,7 @@ object Vouched {
   private def scans(plan: SparkPlan): Seq[CofferScan] = plan match {
     case a: AdaptiveSparkPlanExec => scans(a.inputPlan)
     case q: QueryStageExec => scans(q.plan)
-    case h: HomeExec => scans(h.root)
+    case h: ClientRowsExec => scans(h.root)
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)
     case SealedScan(_, scan) => Seq(scan)

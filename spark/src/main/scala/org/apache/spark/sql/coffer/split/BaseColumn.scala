@@ -23,8 +23,8 @@ private[coffer] object BaseColumn {
     plan.foreachUp {
       case Table(table, output) =>
         output.foreach(a => column(table, a.name).foreach(c => found.put(a.exprId, BaseColumn(table, c))))
-      case home: HomeTable =>
-        home.output.foreach(a => column(home.table, a.name).foreach(c => found.put(a.exprId, BaseColumn(home.table, c))))
+      case clientRows: ClientTable =>
+        clientRows.output.foreach(a => column(clientRows.table, a.name).foreach(c => found.put(a.exprId, BaseColumn(clientRows.table, c))))
       case p: Project => named(p.projectList)
       case a: Aggregate => named(a.aggregateExpressions)
       case u: Union =>

@@ -11,7 +11,7 @@ private[split] final case class Ciphered(condition: Expression, exact: Boolean)
  * Conditions as engines can evaluate them: over open columns as they are; over ciphertexts where their scheme tells, with literals encrypted
  * for the column that they meet. None: it cannot be told from what engines have.
  */
-private[split] final class CipherConditions(away: Away, hosts: Boolean) {
+private[split] final class CipherConditions(inEngines: InEngines, hosts: Boolean) {
 
   def of(condition: Expression): Option[Ciphered] = condition match {
     case e if asItIs(e) => Some(Ciphered(e, exact = true))
@@ -25,8 +25,8 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
     case Or(left, right) =>
       for (l <- of(left); r <- of(right)) yield Ciphered(Or(l.condition, r.condition), l.exact && r.exact)
     case Not(child) => of(child).filter(_.exact).map(c => Ciphered(Not(c.condition), exact = true))
-    case IsNull(a: Attribute) => anyForm(a).map(f => Ciphered(IsNull(f), exact = true))
-    case IsNotNull(a: Attribute) => anyForm(a).map(f => Ciphered(IsNotNull(f), exact = true))
+    case IsNull(a: Attribute) => anyEncoding(a).map(f => Ciphered(IsNull(f), exact = true))
+    case IsNotNull(a: Attribute) => anyEncoding(a).map(f => Ciphered(IsNotNull(f), exact = true))
     case EqualNullSafe(l: Attribute, r: Attribute) => linked(l, r)(_.equality).map { case (a, b) => exact(EqualNullSafe(a, b)) }
     case In(a: Attribute, list) if list.forall(known) => membership(a, list.collect { case l: Literal => l })
     case InSet(a: Attribute, values) if !values.contains(null) => membership(a, values.toSeq.map(Literal(_, a.dataType)))
@@ -41,39 +41,39 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
 
   /** Over open columns; a host engine must not see the value of a subquery, which is opened data. */
   private def asItIs(e: Expression): Boolean =
-    e.deterministic && away.opens(e) && !(hosts && e.exists(_.isInstanceOf[SubqueryExpression]))
+    e.deterministic && inEngines.opens(e) && !(hosts && e.exists(_.isInstanceOf[SubqueryExpression]))
 
   private def known(e: Expression): Boolean = e match {
     case Literal(value, _) => value != null
     case _ => false
   }
 
-  private def anyForm(a: Attribute): Option[Attribute] = away.held.get(a).flatMap(h => h.forms.headOption.map(_.attribute))
+  private def anyEncoding(a: Attribute): Option[Attribute] = inEngines.access.get(a).flatMap(h => h.encodings.headOption.map(_.attribute))
 
-  private def linked(left: Attribute, right: Attribute)(form: Held => Option[Form]): Option[(Attribute, Attribute)] =
+  private def linked(left: Attribute, right: Attribute)(encoding: ColumnAccess => Option[StoredEncoding]): Option[(Attribute, Attribute)] =
     for {
-      l <- away.held.get(left)
-      r <- away.held.get(right)
+      l <- inEngines.access.get(left)
+      r <- inEngines.access.get(right)
       pair <- pairs(l, r)
-        .filter { case (a, b) => form(l.copy(forms = Seq(a))).isDefined && form(r.copy(forms = Seq(b))).isDefined }
+        .filter { case (a, b) => encoding(l.copy(encodings = Seq(a))).isDefined && encoding(r.copy(encodings = Seq(b))).isDefined }
         .minByOption { case (a, b) => SiteCosts.work(a) + SiteCosts.work(b) }
       if left.dataType == right.dataType
     } yield (pair._1.attribute, pair._2.attribute)
 
-  private def pairs(l: Held, r: Held): Seq[(Form, Form)] = for {
-    a <- l.forms
-    b <- r.forms
+  private def pairs(l: ColumnAccess, r: ColumnAccess): Seq[(StoredEncoding, StoredEncoding)] = for {
+    a <- l.encodings
+    b <- r.encodings
     if a.stored.encoding == b.stored.encoding && a.stored.link.nonEmpty && a.stored.link == b.stored.link
   } yield (a, b)
 
   private def membership(a: Attribute, list: Seq[Literal]): Option[Ciphered] = {
-    val held = away.held.get(a)
-    held.flatMap(_.equality).filter(_ => list.forall(_.dataType == a.dataType)) match {
-      case Some(form) =>
+    val access = inEngines.access.get(a)
+    access.flatMap(_.equality).filter(_ => list.forall(_.dataType == a.dataType)) match {
+      case Some(encoding) =>
         // What the column's domain does not have is in no row.
-        val values = CipherLiterals.of(form, list).collect { case CipherLiteral.Within(l, _) => l }
-        Some(exact(if (values.isEmpty) never(form) else In(form.attribute, values)))
-      case None => held.flatMap(_.showing).flatMap { _ =>
+        val values = CipherLiterals.of(encoding, list).collect { case CipherLiteral.Within(l, _) => l }
+        Some(exact(if (values.isEmpty) never(encoding) else In(encoding.attribute, values)))
+      case None => access.flatMap(_.showing).flatMap { _ =>
           val each = list.map(compared(Comparison.Equal, a, _))
           if (each.forall(_.isDefined)) Some(exact(each.flatten.map(_.condition).reduce(Or(_, _)))) else None
         }
@@ -82,36 +82,36 @@ private[split] final class CipherConditions(away: Away, hosts: Boolean) {
 
   private def compared(kind: Comparison, a: Attribute, literal: Literal): Option[Ciphered] =
     if (literal.value == null || literal.dataType != a.dataType) None
-    else away.held.get(a).flatMap { held =>
-      val serves = if (kind == Comparison.Equal) held.equality else held.order
+    else inEngines.access.get(a).flatMap { access =>
+      val serves = if (kind == Comparison.Equal) access.equality else access.order
       serves.map(f => exact(against(kind, f, f.attribute, literal)))
-        .orElse(held.showing.map(f => exact(decrypted(kind, f, literal))))
-        .orElse(held.prefixes.flatMap(f => prefixed(kind, f, literal)))
+        .orElse(access.showing.map(f => exact(decrypted(kind, f, literal))))
+        .orElse(access.prefixes.flatMap(f => prefixed(kind, f, literal)))
     }
 
-  private def against(kind: Comparison, form: Form, value: Expression, literal: Literal): Expression =
-    CipherLiterals.of(form, Seq(literal)).head match {
+  private def against(kind: Comparison, encoding: StoredEncoding, value: Expression, literal: Literal): Expression =
+    CipherLiterals.of(encoding, Seq(literal)).head match {
       case CipherLiteral.Within(c, _) => kind(value, c)
-      case CipherLiteral.Below => if (kind.holdsAbove) always(form) else never(form)
-      case CipherLiteral.Above => if (kind.holdsBelow) always(form) else never(form)
+      case CipherLiteral.Below => if (kind.holdsAbove) always(encoding) else never(encoding)
+      case CipherLiteral.Above => if (kind.holdsBelow) always(encoding) else never(encoding)
     }
 
-  private def decrypted(kind: Comparison, form: Form, literal: Literal): Expression =
-    CipherLiterals.of(form, Seq(literal)).head match {
-      case CipherLiteral.Within(c, _) => kind(OreCompare(form.attribute, c), Literal(0, IntegerType))
-      case _ => against(kind, form, form.attribute, literal)
+  private def decrypted(kind: Comparison, encoding: StoredEncoding, literal: Literal): Expression =
+    CipherLiterals.of(encoding, Seq(literal)).head match {
+      case CipherLiteral.Within(c, _) => kind(OreCompare(encoding.attribute, c), Literal(0, IntegerType))
+      case _ => against(kind, encoding, encoding.attribute, literal)
     }
 
   /** Texts with one prefix are not told apart: what equals the literal's prefix stays for the real condition to judge. */
-  private def prefixed(kind: Comparison, form: Form, literal: Literal): Option[Ciphered] =
-    CipherLiterals.of(form, Seq(literal)).head match {
-      case CipherLiteral.Within(c, _) => Some(Ciphered(kind.weak(form.attribute, c), exact = false))
+  private def prefixed(kind: Comparison, encoding: StoredEncoding, literal: Literal): Option[Ciphered] =
+    CipherLiterals.of(encoding, Seq(literal)).head match {
+      case CipherLiteral.Within(c, _) => Some(Ciphered(kind.weak(encoding.attribute, c), exact = false))
       case _ => None
     }
 
   private val unknown = Literal(null, BooleanType)
-  private def never(form: Form): Expression = And(IsNull(form.attribute), unknown)
-  private def always(form: Form): Expression = Or(IsNotNull(form.attribute), unknown)
+  private def never(encoding: StoredEncoding): Expression = And(IsNull(encoding.attribute), unknown)
+  private def always(encoding: StoredEncoding): Expression = Or(IsNotNull(encoding.attribute), unknown)
 }
 
 /** The comparisons that ciphertexts may allow. */

@@ -25,17 +25,17 @@ private[split] object CipherLiteral {
 /** Literals are encrypted by the client engine, for the column that they meet: no key comes into this JVM. */
 private[split] object CipherLiterals {
 
-  def of(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] =
-    if (form.table.imagined) literals.map(_ => standIn(form)) else encrypted(form, literals)
+  def of(encoding: StoredEncoding, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] =
+    if (encoding.table.imagined) literals.map(_ => standIn(encoding)) else encrypted(encoding, literals)
 
   /** Of a table that is not there no literal meets a value. */
-  private def standIn(form: Form): CipherLiteral = form.stored.dataType match {
+  private def standIn(encoding: StoredEncoding): CipherLiteral = encoding.stored.dataType match {
     case LongType => CipherLiteral.Within(CatalystLiteral(0L, LongType), cut = true)
     case _ => CipherLiteral.Within(CatalystLiteral(Array.emptyByteArray, BinaryType), cut = true)
   }
 
-  private def encrypted(form: Form, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
-    val request = EncryptLiterals.newBuilder.setHandle(form.table.info.getHandle).setStored(form.stored.name)
+  private def encrypted(encoding: StoredEncoding, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
+    val request = EncryptLiterals.newBuilder.setHandle(encoding.table.info.getHandle).setStored(encoding.stored.name)
     literals.foreach { l =>
       Literals.of(l.value, l.dataType) match {
         case Right(literal) => request.addLiterals(literal)

@@ -27,8 +27,8 @@ private[coffer] final class Estimates(root: LogicalPlan) {
     case None =>
       plan match {
         case BaseColumn.Table(table, _) => table.info.getRows.toDouble
-        case home: Home => rows(home.away)
-        case table: HomeTable => table.table.info.getRows.toDouble
+        case clientRows: ClientRows => rows(clientRows.inEngines)
+        case table: ClientTable => table.table.info.getRows.toDouble
         case r: LocalRelation => r.data.size.toDouble
         case _: OneRowRelation => 1
         case Filter(condition, child) => rows(child) * selected(condition)
@@ -126,7 +126,7 @@ private[coffer] object Estimates {
   /** On what engines do: the part of the query that it stands for, whose columns and literals are not ciphertexts. */
   val SOURCE: TreeNodeTag[LogicalPlan] = TreeNodeTag[LogicalPlan]("coffer_site_source")
 
-  def mark(away: LogicalPlan, source: LogicalPlan): Unit = if (away ne source) away.setTagValue(SOURCE, source)
+  def mark(inEngines: LogicalPlan, source: LogicalPlan): Unit = if (inEngines ne source) inEngines.setTagValue(SOURCE, source)
 
   // Shares of rows where nothing is known, as textbooks have them (Selinger et al., SIGMOD 1979).
   private val EQUAL = 0.1
@@ -144,23 +144,23 @@ private[coffer] object Estimates {
   }
 
   /** What a part of a query brings home, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
-  def bytes(home: Home): Double = {
-    val states = home.openings.filter(_.kind == Decrypt.Kind.SUM).distinctBy(_.from.exprId)
-    rows(home.away) * home.openings.map(o => stored(o)).sum + states.map(taken(home.away, _)).sum
+  def bytes(clientRows: ClientRows): Double = {
+    val states = clientRows.openings.filter(_.kind == Decrypt.Kind.SUM).distinctBy(_.from.exprId)
+    rows(clientRows.inEngines) * clientRows.openings.map(o => stored(o)).sum + states.map(taken(clientRows.inEngines, _)).sum
   }
 
   /**
    * The sets of rows that the sums of all groups took (engine/crates/core/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
    * for each stretch of 65,536 rows of which a group has any; or a bit for each row of the table, for each group.
    */
-  private def taken(away: LogicalPlan, sum: Opening): Double = {
-    val table = sum.form.fold(0.0)(_.table.info.getRows.toDouble)
-    val summed = away.collectFirst { case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child) }
-    val (taken, groups) = (summed.getOrElse(table), rows(away))
+  private def taken(inEngines: LogicalPlan, sum: Opening): Double = {
+    val table = sum.encoding.fold(0.0)(_.table.info.getRows.toDouble)
+    val summed = inEngines.collectFirst { case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child) }
+    val (taken, groups) = (summed.getOrElse(table), rows(inEngines))
     math.min(2 * taken + 5 * math.min(taken, groups * math.ceil(table / 65536)), groups * table / 8)
   }
 
-  private def stored(o: Opening): Double = o.form match {
+  private def stored(o: Opening): Double = o.encoding match {
     // It is counted in the rows that its sum took.
     case _ if o.kind == Decrypt.Kind.COUNT => 0
     case Some(f) => SiteCosts.width(f.table.cost(f.stored), value(f), f.attribute.dataType.defaultSize == 8)
@@ -168,18 +168,18 @@ private[coffer] object Estimates {
   }
 
   /** Bytes of a form's values, by what is known of the column. */
-  def value(f: Form): Double = f.table.figures(f.stored.column).flatMap(_.width).getOrElse(width(f.value))
+  def value(f: StoredEncoding): Double = f.table.figures(f.stored.column).flatMap(_.width).getOrElse(width(f.value))
 
   /** In words: "about 1,200 rows, 34 KiB". */
-  def text(home: Home): String = said("about %,.0f rows, %s", rows(home.away), size(bytes(home)))
+  def text(clientRows: ClientRows): String = formatted("about %,.0f rows, %s", rows(clientRows.inEngines), size(bytes(clientRows)))
 
   private def size(bytes: Double): String =
-    if (bytes < 1024) said("%.0f bytes", bytes)
-    else if (bytes < (1 << 20)) said("%.0f KiB", bytes / 1024)
-    else if (bytes < (1L << 30)) said("%.1f MiB", bytes / (1 << 20))
-    else said("%.1f GiB", bytes / (1L << 30))
+    if (bytes < 1024) formatted("%.0f bytes", bytes)
+    else if (bytes < (1 << 20)) formatted("%.0f KiB", bytes / 1024)
+    else if (bytes < (1L << 30)) formatted("%.1f MiB", bytes / (1 << 20))
+    else formatted("%.1f GiB", bytes / (1L << 30))
 
-  private def said(format: String, values: Any*): String = format.formatLocal(Locale.ROOT, values: _*)
+  private def formatted(format: String, values: Any*): String = format.formatLocal(Locale.ROOT, values: _*)
 
   private def number(literal: Literal): Option[Double] = literal.value match {
     case null => None

@@ -21,12 +21,12 @@ private[coffer] object Helps {
   private val COMPUTED = "computed with, which only enclaves and the client engine can do"
 
   /** For each closed column one sentence. */
-  def of(table: HomeTable, plan: SparkPlan): Seq[String] = {
+  def of(table: ClientTable, plan: SparkPlan): Seq[String] = {
     val query = plan.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
     table.closed.map(a => new Helps(table.table.protections, a).sentence(query.toSeq.flatMap(uses(_, table, a))))
   }
 
-  private def uses(query: LogicalPlan, table: HomeTable, a: Attribute): Seq[Use] =
+  private def uses(query: LogicalPlan, table: ClientTable, a: Attribute): Seq[Use] =
     ColumnUses.of(query).filter(u => u.table == table.table.info.getName && u.column == a.name)
 }
 
@@ -38,13 +38,13 @@ private final class Helps(all: Seq[Protection], a: Attribute) {
 
   def sentence(uses: Seq[Use]): String = {
     val helps = uses.flatMap(help).distinct
-    val told = if (helps.isEmpty) Seq(Help("only brought home", carried)) else helps
-    val wanted = told.flatMap(_.protections).distinct
+    val shown = if (helps.isEmpty) Seq(Help("only brought home", carried)) else helps
+    val wanted = shown.flatMap(_.protections).distinct
     // What engines compute on opens at home too, but for a text's prefix.
     val opening = wanted.filterNot(carried.contains).filter(opens)
     val least = if (opening.isEmpty) wanted else wanted.filterNot(carried.contains)
-    val what = s"`${a.name}` is ${told.map(_.words).mkString(" and ")}"
-    if (told.exists(_.protections.isEmpty)) what
+    val what = s"`${a.name}` is ${shown.map(_.words).mkString(" and ")}"
+    if (shown.exists(_.protections.isEmpty)) what
     else s"$what: ${least.map(p => s""""${p.getName}"""").mkString(" and ")} in the policy would do"
   }
 

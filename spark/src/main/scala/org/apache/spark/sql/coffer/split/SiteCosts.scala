@@ -10,10 +10,10 @@ import org.apache.spark.sql.coffer.proto.wire.Protection
 private[coffer] object SiteCosts {
 
   /** Nanoseconds to bring a byte home: a link of 1 Gbit/s. */
-  val HOME_BYTE = 8.0
+  val CLIENT_BYTE = 8.0
 
   /** Bytes of the two columns that say of which file and row a `std` or `ashe` value is; the file's id packs to nothing. */
-  val PLACE_BYTES = 8.0
+  val POSITION_BYTES = 8.0
 
   /** A query over so few rows in all is quicker at home: a stage more costs tens of milliseconds to launch, its rows none. */
   val SMALL_ROWS = 1000L
@@ -26,9 +26,9 @@ private[coffer] object SiteCosts {
   def isNarrow(cost: Protection.Cost, narrow: Boolean): Boolean = cost.getTimes == 0 || (narrow && cost.hasNarrow)
 
   /** To bring one value home as it is stored, with its place if it needs one, and open it there. */
-  def home(table: CofferTable, stored: StoredColumn): Double = {
-    val place = if (stored.needsPlace) PLACE_BYTES else 0
-    table.cost(stored).getOpen + (bytes(table, stored) + place) * HOME_BYTE
+  def toClient(table: CofferTable, stored: StoredColumn): Double = {
+    val position = if (stored.needsPosition) POSITION_BYTES else 0
+    table.cost(stored).getOpen + (bytes(table, stored) + position) * CLIENT_BYTE
   }
 
   /** Whether a query is over so little that its rows are best worked on at home. */
@@ -38,7 +38,7 @@ private[coffer] object SiteCosts {
   }
 
   /** To compare or group by one value in this form: by its bytes, which are read and hashed. */
-  def work(form: Form): Double = bytes(form.table, form.stored)
+  def work(encoding: StoredEncoding): Double = bytes(encoding.table, encoding.stored)
 
   private def bytes(table: CofferTable, stored: StoredColumn): Double =
     width(table.cost(stored), Estimates.width(table.columnType(stored.column)), narrow = stored.dataType.defaultSize == 8)

@@ -25,7 +25,7 @@ private[coffer] final class Sites(session: SparkSession) {
   private val aggregates = new SiteAggregates(hosts)
 
   /** Tables that engines turned out to have too little of. */
-  private val readAtHome = mutable.Set.empty[CofferTable]
+  private val readAtClient = mutable.Set.empty[CofferTable]
 
   /** Set for the query that is rewritten. */
   private var small = false
@@ -35,8 +35,8 @@ private[coffer] final class Sites(session: SparkSession) {
   def rewrite(query: LogicalPlan): LogicalPlan = {
     small = SiteCosts.small(query)
     val done =
-      try Some(home(place(query), query.outputSet, query.output))
-      catch { case NeededAtHome(table) if readAtHome.add(table) => None }
+      try Some(toClient(assign(query), query.outputSet, query.output))
+      catch { case NeededAtClient(table) if readAtClient.add(table) => None }
     done match {
       case Some(plan) => plan
       case None => rewrite(query)
@@ -44,137 +44,138 @@ private[coffer] final class Sites(session: SparkSession) {
   }
 
   /** The query of a write, by enclaves whole: what they write they must have open. */
-  def toWrite(query: LogicalPlan): LogicalPlan = place(query) match {
-    case away: Away =>
-      query.output.filterNot(a => away.held.get(a).exists(_.open)).flatMap(away.held.get) match {
-        case Nil => session.sessionState.executePlan(Project(query.output, away.plan)).optimizedPlan
+  def toWrite(query: LogicalPlan): LogicalPlan = assign(query) match {
+    case inEngines: InEngines =>
+      query.output.filterNot(a => inEngines.access.get(a).exists(_.open)).flatMap(inEngines.access.get) match {
+        case Nil => session.sessionState.executePlan(Project(query.output, inEngines.plan)).optimizedPlan
         case closed => throw Refused.unwritable(closed.map(h => s"column `${h.named}` (${h.protections})"))
       }
-    case AtHome(plan) =>
-      val brought = plan.collect { case h: Home => h.openings.filter(_.form.isDefined).map(_.text) }.flatten.distinct
+    case AtClient(plan) =>
+      val brought = plan.collect { case h: ClientRows => h.openings.filter(_.encoding.isDefined).map(_.text) }.flatten.distinct
       throw Refused.unwritable(brought.map(text => s"column $text"))
   }
 
   /** At home columns keep their places too: unions, and who reads the result, go by them. */
-  private def place(plan: LogicalPlan): Placed = sited(plan) match {
-    case AtHome(made) => AtHome(inOrder(made, plan.output))
-    case away: Away =>
-      Estimates.mark(away.plan, plan)
-      away
+  private def assign(plan: LogicalPlan): SitedPlan = sited(plan) match {
+    case AtClient(made) => AtClient(inOrder(made, plan.output))
+    case inEngines: InEngines =>
+      Estimates.mark(inEngines.plan, plan)
+      inEngines
   }
 
   private def inOrder(made: LogicalPlan, output: Seq[Attribute]): LogicalPlan =
     if (made.output.map(_.exprId) == output.map(_.exprId)) made else Project(output, made)
 
-  private def sited(plan: LogicalPlan): Placed = plan match {
+  private def sited(plan: LogicalPlan): SitedPlan = plan match {
     case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) => table(r, relation, scan.table)
     case l: LeafNode => leaf(l)
-    case _: Aggregate | _: Join | _: Sort if small => above(plan, plan.children.map(place))
-    case p: Project => place(p.child) match {
-        case away: Away => project(p, p.projectList, away)
+    case _: Aggregate | _: Join | _: Sort if small => above(plan, plan.children.map(assign))
+    case p: Project => assign(p.child) match {
+        case inEngines: InEngines => project(p, p.projectList, inEngines)
         case other => above(p, Seq(other))
       }
-    case f: Filter => place(f.child) match {
-        case away: Away => filter(f, away)
+    case f: Filter => assign(f.child) match {
+        case inEngines: InEngines => filter(f, inEngines)
         case other => above(f, Seq(other))
       }
-    case a: Aggregate => place(a.child) match {
-        case away: Away =>
-          aggregates.rewrite(a, away) match {
+    case a: Aggregate => assign(a.child) match {
+        case inEngines: InEngines =>
+          aggregates.rewrite(a, inEngines) match {
             case Some((below, results)) => project(a, results, below)
-            case None => above(a, Seq(away))
+            case None => above(a, Seq(inEngines))
           }
         case other => above(a, Seq(other))
       }
-    case j: Join => (place(j.left), place(j.right)) match {
-        case (left: Away, right: Away) => join(j, left, right)
+    case j: Join => (assign(j.left), assign(j.right)) match {
+        case (left: InEngines, right: InEngines) => join(j, left, right)
         case (left, right) => above(j, Seq(left, right))
       }
-    case s: Sort => place(s.child) match {
-        case away: Away => sort(s, away)
+    case s: Sort => assign(s.child) match {
+        case inEngines: InEngines => sort(s, inEngines)
         case other => above(s, Seq(other))
       }
     // Which rows are the last is known at home only: engines' partitions come there one after the other.
-    case t: Tail => above(t, Seq(place(t.child)))
-    case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset) => place(limit.children.head) match {
-        case away: Away => Away(limit.withNewChildren(Seq(away.plan)), away.held)
+    case t: Tail => above(t, Seq(assign(t.child)))
+    case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset) => assign(limit.children.head) match {
+        case inEngines: InEngines => InEngines(limit.withNewChildren(Seq(inEngines.plan)), inEngines.access)
         case other => above(limit, Seq(other))
       }
-    case u: Union => union(u, u.children.map(place))
+    case u: Union => union(u, u.children.map(assign))
     // How rows are laid out in partitions does not matter where there is one.
-    case r: RepartitionOperation => place(r.child) match {
-        case away: Away if r.expressions.forall(away.opens) =>
-          Away(r.withNewChildren(Seq(away.plan)), away.held)
-        case away: Away => away
-        case atHome: AtHome => atHome
+    case r: RepartitionOperation => assign(r.child) match {
+        case inEngines: InEngines if r.expressions.forall(inEngines.opens) =>
+          InEngines(r.withNewChildren(Seq(inEngines.plan)), inEngines.access)
+        case inEngines: InEngines => inEngines
+        case atClient: AtClient => atClient
       }
-    case other => open(other, other.children.map(place))
+    case other => open(other, other.children.map(assign))
   }
 
   // ---- leaves
 
-  private def table(found: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): Placed = {
+  private def table(found: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): SitedPlan = {
     // What becomes of this is analysed once more: CHAR columns have been padded by then.
     val scan = found.copy(output = found.output.map(CharVarcharUtils.cleanAttrMetadata))
-    if (hosts && !table.unverified && hidden(scan, table)) AtHome(HomeTable.of(table, scan.output))
+    if (hosts && !table.unverified && hidden(scan, table)) AtClient(ClientTable.of(table, scan.output))
     else if (table.stored.isEmpty)
       if (hosts) allOpen(DataSourceV2Relation(table.asStored, scan.output, None, None, relation.options))
       else allOpen(scan)
     else {
-      val needed = scan.output.map(a => a -> HomeTable.stored(table, a))
-      val files = if (needed.exists { case (_, stored) => stored.exists(_.needsPlace) }) places(table) else None
-      val held = needed.map { case (a, stored) =>
-        val (kept, forms) = stored.partition(opened)
+      val needed = scan.output.map(a => a -> ClientTable.stored(table, a))
+      val files = if (needed.exists { case (_, stored) => stored.exists(_.needsPosition) }) positions(table) else None
+      val access = needed.map { case (a, stored) =>
+        val (kept, encodings) = stored.partition(opened)
         val open = kept.headOption.map(c => AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
-        Held(a, open.isDefined,
-          forms.filter(_.isCipher).map { c =>
-            Form(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => c.needsPlace))
+        ColumnAccess(a, open.isDefined,
+          encodings.filter(_.isCipher).map { c =>
+            StoredEncoding(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => c.needsPosition))
           }) -> open
       }
-      val output = held.flatMap { case (h, open) => open.toSeq ++ h.forms.map(_.attribute) } ++
+      val output = access.flatMap { case (h, open) => open.toSeq ++ h.encodings.map(_.attribute) } ++
         files.toSeq.flatMap { case (f, r) => Seq(f, r) }
       val stored = DataSourceV2Relation(table.asStored, output.map(_.asInstanceOf[AttributeReference]), None, None, relation.options)
-      Away(stored, AttributeMap(held.map { case (h, _) => h.attribute -> h }))
+      InEngines(stored, AttributeMap(access.map { case (h, _) => h.attribute -> h }))
     }
   }
 
   /** Whether engines without keys have nothing of a column that the query needs of a table. */
   private def hidden(scan: DataSourceV2ScanRelation, table: CofferTable): Boolean =
-    table.stored.isEmpty || readAtHome(table) || scan.output.exists(a => HomeTable.closed(HomeTable.stored(table, a)))
+    table.stored.isEmpty || readAtClient(table) || scan.output.exists(a => ClientTable.closed(ClientTable.stored(table, a)))
 
   /** Whether engines may open what is stored so. */
   private def opened(c: StoredColumn): Boolean = c.isInClear || (c.isForEnclaves && !hosts)
 
-  private def places(table: CofferTable): Option[(Attribute, Attribute)] =
-    StoredColumn.place(table.stored).map { case (file, row) => (file.attribute, row.attribute) }
+  private def positions(table: CofferTable): Option[(Attribute, Attribute)] =
+    StoredColumn.position(table.stored).map { case (file, row) => (file.attribute, row.attribute) }
 
-  private def leaf(plan: LeafNode): Placed = plan match {
+  private def leaf(plan: LeafNode): SitedPlan = plan match {
     // Rows that the query brings along: a host engine would see them.
-    case _: LocalRelation | _: OneRowRelation | _: EmptyRelation if hosts => AtHome(plan)
+    case _: LocalRelation | _: OneRowRelation | _: EmptyRelation if hosts => AtClient(plan)
     case other => allOpen(other)
   }
 
-  private def allOpen(plan: LogicalPlan): Away = Away(plan, AttributeMap(plan.output.map(a => a -> Held(a, open = true, Nil))))
+  private def allOpen(plan: LogicalPlan): InEngines =
+    InEngines(plan, AttributeMap(plan.output.map(a => a -> ColumnAccess(a, open = true, Nil))))
 
   // ---- operators
 
-  private def project(node: LogicalPlan, list: Seq[NamedExpression], away: Away): Placed = {
+  private def project(node: LogicalPlan, list: Seq[NamedExpression], inEngines: InEngines): SitedPlan = {
     val items = list.map {
-      case a: Attribute => away.held.get(a).map(h => h -> (if (h.open) Seq(a) else Nil))
+      case a: Attribute => inEngines.access.get(a).map(h => h -> (if (h.open) Seq(a) else Nil))
       case alias @ Alias(a: Attribute, _) =>
-        away.held.get(a).map(h => renamed(h, alias.toAttribute) -> (if (h.open) Seq(alias) else Nil))
-      case e if away.opens(e) && allowed(e) => Some(Held(e.toAttribute, open = true, Nil) -> Seq(e))
+        inEngines.access.get(a).map(h => renamed(h, alias.toAttribute) -> (if (h.open) Seq(alias) else Nil))
+      case e if inEngines.opens(e) && allowed(e) => Some(ColumnAccess(e.toAttribute, open = true, Nil) -> Seq(e))
       case _ => None
     }
     if (items.forall(_.isDefined)) {
-      val held = items.flatten.map(_._1)
+      val access = items.flatten.map(_._1)
       val open = items.flatten.flatMap(_._2)
-      val forms = held.flatMap(h => h.forms.flatMap(_.attributes) ++ h.sums.map(_.state))
-      Away(Project(distinct(open ++ forms), away.plan), AttributeMap(held.map(h => h.attribute -> h)))
-    } else AtHome(Project(list, home(away, AttributeSet(list.flatMap(_.references)))))
+      val encodings = access.flatMap(h => h.encodings.flatMap(_.attributes) ++ h.sums.map(_.state))
+      InEngines(Project(distinct(open ++ encodings), inEngines.plan), AttributeMap(access.map(h => h.attribute -> h)))
+    } else AtClient(Project(list, toClient(inEngines, AttributeSet(list.flatMap(_.references)))))
   }
 
-  private def renamed(held: Held, as: Attribute): Held = held.copy(attribute = as)
+  private def renamed(access: ColumnAccess, as: Attribute): ColumnAccess = access.copy(attribute = as)
 
   private def distinct(list: Seq[NamedExpression]): Seq[NamedExpression] =
     list.foldLeft(Vector.empty[NamedExpression])((seen, e) => if (seen.exists(_.exprId == e.exprId)) seen else seen :+ e)
@@ -182,58 +183,59 @@ private[coffer] final class Sites(session: SparkSession) {
   /** A host engine must not see the value of a subquery, which is opened data. */
   private def allowed(e: Expression): Boolean = !(hosts && e.exists(_.isInstanceOf[SubqueryExpression]))
 
-  private def filter(f: Filter, away: Away): Placed = {
-    val conditions = new CipherConditions(away, hosts)
+  private def filter(f: Filter, inEngines: InEngines): SitedPlan = {
+    val conditions = new CipherConditions(inEngines, hosts)
     val split = PredicateSplit.conjuncts(f.condition).map(c => c -> conditions.of(c))
     val below = split.flatMap(_._2.map(_.condition)).reduceOption(And(_, _))
-    val rest = split.collect { case (c, told) if !told.exists(_.exact) => c }.reduceOption(And(_, _))
-    val kept = below.fold(away)(c => away.copy(plan = Filter(c, away.plan)))
+    val rest = split.collect { case (c, shown) if !shown.exists(_.exact) => c }.reduceOption(And(_, _))
+    val kept = below.fold(inEngines)(c => inEngines.copy(plan = Filter(c, inEngines.plan)))
     split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _)).foreach(c => Estimates.mark(kept.plan, Filter(c, f.child)))
     rest match {
       case None => kept
-      case Some(c) => AtHome(Filter(c, home(kept, f.outputSet ++ c.references)))
+      case Some(c) => AtClient(Filter(c, toClient(kept, f.outputSet ++ c.references)))
     }
   }
 
-  private def join(j: Join, left: Away, right: Away): Placed = {
-    val both = Away(j, left.held ++ right.held)
+  private def join(j: Join, left: InEngines, right: InEngines): SitedPlan = {
+    val both = InEngines(j, left.access ++ right.access)
     val conditions = new CipherConditions(both, hosts)
     val split = j.condition.toSeq.flatMap(PredicateSplit.conjuncts).map(c => c -> conditions.of(c))
-    val told = split.flatMap(_._2).map(_.condition).reduceOption(And(_, _))
+    val shown = split.flatMap(_._2).map(_.condition).reduceOption(And(_, _))
     val rest = split.collect { case (c, t) if !t.exists(_.exact) => c }.reduceOption(And(_, _))
-    val away = Away(Join(left.plan, right.plan, j.joinType, told, j.hint), joined(j, left, right))
-    Estimates.mark(away.plan, j.copy(condition = split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _))))
+    val inEngines = InEngines(Join(left.plan, right.plan, j.joinType, shown, j.hint), joined(j, left, right))
+    Estimates.mark(inEngines.plan, j.copy(condition = split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _))))
     (rest, j.joinType) match {
-      case (None, _) => away
+      case (None, _) => inEngines
       // What engines cannot tell of an inner join's condition is a filter on what they let through, if they can tell equal keys at all.
-      case (Some(c), _: InnerLike) if told.exists(equal) => AtHome(Filter(c, home(away, j.outputSet ++ c.references)))
+      case (Some(c), _: InnerLike) if shown.exists(equal) => AtClient(Filter(c, toClient(inEngines, j.outputSet ++ c.references)))
       case _ => above(j, Seq(left, right))
     }
   }
 
   private def equal(condition: Expression): Boolean = PredicateSplit.conjuncts(condition).exists(_.isInstanceOf[EqualTo])
 
-  private def joined(j: Join, left: Away, right: Away): AttributeMap[Held] = j.joinType match {
+  private def joined(j: Join, left: InEngines, right: InEngines): AttributeMap[ColumnAccess] = j.joinType match {
     case LeftExistence(_) =>
-      val exists = j.output.filterNot(a => left.held.contains(a)).map(a => a -> Held(a, open = true, Nil))
-      left.held ++ AttributeMap(exists)
-    case _ => left.held ++ right.held
+      val exists = j.output.filterNot(a => left.access.contains(a)).map(a => a -> ColumnAccess(a, open = true, Nil))
+      left.access ++ AttributeMap(exists)
+    case _ => left.access ++ right.access
   }
 
-  private def sort(s: Sort, away: Away): Placed = {
+  private def sort(s: Sort, inEngines: InEngines): SitedPlan = {
     val orders = s.order.map {
-      case o if away.opens(o) && allowed(o) => Some(o)
+      case o if inEngines.opens(o) && allowed(o) => Some(o)
       case o @ SortOrder(a: Attribute, _, _, _) =>
-        away.held.get(a).flatMap(_.order).map(f => o.copy(child = f.attribute, sameOrderExpressions = Nil))
+        inEngines.access.get(a).flatMap(_.order).map(f => o.copy(child = f.attribute, sameOrderExpressions = Nil))
       case _ => None
     }
-    if (orders.forall(_.isDefined)) away.copy(plan = s.copy(order = orders.flatten, child = away.plan))
-    else above(s, Seq(away))
+    if (orders.forall(_.isDefined)) inEngines.copy(plan = s.copy(order = orders.flatten, child = inEngines.plan))
+    else above(s, Seq(inEngines))
   }
 
-  private def union(u: Union, children: Seq[Placed]): Placed = {
+  private def union(u: Union, children: Seq[SitedPlan]): SitedPlan = {
     val open = children.zip(u.children).map {
-      case (away: Away, child) if child.output.forall(a => away.held.get(a).exists(_.open)) => Some(Project(child.output, away.plan))
+      case (inEngines: InEngines, child) if child.output.forall(a => inEngines.access.get(a).exists(_.open)) =>
+        Some(Project(child.output, inEngines.plan))
       case _ => None
     }
     if (open.forall(_.isDefined)) allOpen(u.copy(children = open.flatten))
@@ -241,47 +243,47 @@ private[coffer] final class Sites(session: SparkSession) {
   }
 
   /** An operator that needs its columns open, in engines if they are. */
-  private def open(plan: LogicalPlan, children: Seq[Placed]): Placed = {
-    val away = children.collect { case a: Away => a }
-    val able = away.size == children.size && plan.deterministic && {
-      val all = Away(plan, AttributeMap(away.flatMap(_.held.toSeq)))
-      plan.expressions.forall(e => all.opens(e) && allowed(e)) && plan.children.zip(away).forall { case (c, a) =>
-        c.output.forall(o => a.held.get(o).exists(_.open))
+  private def open(plan: LogicalPlan, children: Seq[SitedPlan]): SitedPlan = {
+    val inEngines = children.collect { case a: InEngines => a }
+    val able = inEngines.size == children.size && plan.deterministic && {
+      val all = InEngines(plan, AttributeMap(inEngines.flatMap(_.access.toSeq)))
+      plan.expressions.forall(e => all.opens(e) && allowed(e)) && plan.children.zip(inEngines).forall { case (c, a) =>
+        c.output.forall(o => a.access.get(o).exists(_.open))
       }
     }
-    if (able) allOpen(plan.withNewChildren(away.zip(plan.children).map { case (a, c) => Project(c.output, a.plan) }))
+    if (able) allOpen(plan.withNewChildren(inEngines.zip(plan.children).map { case (a, c) => Project(c.output, a.plan) }))
     else above(plan, children)
   }
 
   // ---- home
 
-  private def above(node: LogicalPlan, children: Seq[Placed]): Placed = {
+  private def above(node: LogicalPlan, children: Seq[SitedPlan]): SitedPlan = {
     // A union names the columns of none but its first child, by place.
     val needed = node match {
       case _: Union => AttributeSet(node.children.flatMap(_.output))
       case _ => node.references ++ node.outputSet
     }
-    AtHome(node.withNewChildren(node.children.zip(children).map { case (child, placed) =>
-      home(placed, AttributeSet(child.output.filter(needed.contains)), child.output)
+    AtClient(node.withNewChildren(node.children.zip(children).map { case (child, placed) =>
+      toClient(placed, AttributeSet(child.output.filter(needed.contains)), child.output)
     }))
   }
 
-  private def home(away: Away, needed: AttributeSet): LogicalPlan =
-    home(away, needed, away.held.values.map(_.attribute).toSeq)
+  private def toClient(inEngines: InEngines, needed: AttributeSet): LogicalPlan =
+    toClient(inEngines, needed, inEngines.access.values.map(_.attribute).toSeq)
 
-  private def home(placed: Placed, needed: AttributeSet, order: Seq[Attribute]): LogicalPlan = placed match {
-    case AtHome(plan) => plan
-    case away: Away if local(away.plan) => Project(order.filter(needed.contains), away.plan)
-    case away: Away =>
-      val columns = order.filter(needed.contains).flatMap(away.held.get)
+  private def toClient(placed: SitedPlan, needed: AttributeSet, order: Seq[Attribute]): LogicalPlan = placed match {
+    case AtClient(plan) => plan
+    case inEngines: InEngines if local(inEngines.plan) => Project(order.filter(needed.contains), inEngines.plan)
+    case inEngines: InEngines =>
+      val columns = order.filter(needed.contains).flatMap(inEngines.access.get)
       val plain = columns.filter(_.sums.isEmpty).map(opening)
       val sums = columns.flatMap(h => h.sums.map(h -> _))
       val pieces = sums.flatMap { case (_, s) =>
-        Seq(Opening(s.sum, s.state, Decrypt.Kind.SUM, Some(s.form)), Opening(s.count, s.state, Decrypt.Kind.COUNT, Some(s.form)))
+        Seq(Opening(s.sum, s.state, Decrypt.Kind.SUM, Some(s.encoding)), Opening(s.count, s.state, Decrypt.Kind.COUNT, Some(s.encoding)))
       }
       val openings = plain ++ pieces.distinctBy(_.output.exprId)
-      val from = openings.flatMap(o => o.from +: placeOf(o))
-      val bring = Home(Project(distinct(from), away.plan), openings)
+      val from = openings.flatMap(o => o.from +: positionOf(o))
+      val bring = ClientRows(Project(distinct(from), inEngines.plan), openings)
       if (sums.isEmpty) bring
       else {
         val results = sums.map { case (h, s) => h.attribute.exprId -> s.result }.toMap
@@ -302,16 +304,16 @@ private[coffer] final class Sites(session: SparkSession) {
     case _ => false
   }
 
-  private def placeOf(o: Opening): Seq[Attribute] =
-    if (o.kind == Decrypt.Kind.VALUE) o.form.toSeq.flatMap(_.place).flatMap { case (f, r) => Seq(f, r) } else Nil
+  private def positionOf(o: Opening): Seq[Attribute] =
+    if (o.kind == Decrypt.Kind.VALUE) o.encoding.toSeq.flatMap(_.position).flatMap { case (f, r) => Seq(f, r) } else Nil
 
-  private def opening(held: Held): Opening =
-    if (held.open) Opening(held.attribute, held.attribute, Decrypt.Kind.AS_IS, None)
-    else held.openable match {
-      case Some(form) => Opening(held.attribute, form.attribute, Decrypt.Kind.VALUE, Some(form))
-      case None => held.forms.headOption match {
-          case Some(form) if hosts && !readAtHome(form.table) => throw NeededAtHome(form.table)
-          case _ => throw Refused.unopenable(held)
+  private def opening(access: ColumnAccess): Opening =
+    if (access.open) Opening(access.attribute, access.attribute, Decrypt.Kind.AS_IS, None)
+    else access.openable match {
+      case Some(encoding) => Opening(access.attribute, encoding.attribute, Decrypt.Kind.VALUE, Some(encoding))
+      case None => access.encodings.headOption match {
+          case Some(encoding) if hosts && !readAtClient(encoding.table) => throw NeededAtClient(encoding.table)
+          case _ => throw Refused.unopenable(access)
         }
     }
 }
@@ -328,7 +330,7 @@ private[coffer] object Sites {
 }
 
 /** Engines would carry a column home from which it does not open: the placing begins anew, with the table read at home. */
-private final case class NeededAtHome(table: CofferTable) extends ControlThrowable
+private final case class NeededAtClient(table: CofferTable) extends ControlThrowable
 
 private object PredicateSplit extends PredicateHelper {
   def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
@@ -348,7 +350,7 @@ private[coffer] object Refused {
     "spark.coffer.enclave is none: engines hold no keys, so they cannot write a sealed table",
     "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at home with coffer encrypt")
 
-  def unopenable(held: Held) = CofferException.refusal(Seq(
-      s"column `${held.attribute.name}` is needed in clear, and what is stored of it (${held.protections}) cannot be opened: " +
+  def unopenable(access: ColumnAccess) = CofferException.refusal(Seq(
+      s"column `${access.attribute.name}` is needed in clear, and what is stored of it (${access.protections}) cannot be opened: " +
         "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
 }

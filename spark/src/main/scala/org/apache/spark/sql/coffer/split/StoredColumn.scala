@@ -33,7 +33,7 @@ final case class StoredColumn(
     leaks: Seq[Shown],
     allows: Set[Capability],
     openedBy: Opener,
-    needsPlace: Boolean) {
+    needsPosition: Boolean) {
 
   /** Not one of the two that say of which file and row a value is. */
   def isColumn: Boolean = encoding != Encoding.ENCODING_FILE && encoding != Encoding.ENCODING_ROW
@@ -78,7 +78,7 @@ object StoredColumn {
   def all(info: TableInfo): Seq[StoredColumn] = info.getStoredList.asScala.map(of).toSeq
 
   /** The two that say of which file and row each value is. */
-  def place(stored: Seq[StoredColumn]): Option[(StoredColumn, StoredColumn)] =
+  def position(stored: Seq[StoredColumn]): Option[(StoredColumn, StoredColumn)] =
     for {
       file <- stored.find(_.encoding == Encoding.ENCODING_FILE)
       row <- stored.find(_.encoding == Encoding.ENCODING_ROW)

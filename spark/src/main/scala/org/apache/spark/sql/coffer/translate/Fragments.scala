@@ -28,7 +28,7 @@ final case class RangeFragments(
     shuffle: TranslatedFragment)
 
 /** What the client engine runs, by `input_id` the rows and by `scan_id` the tables that it runs over. */
-final case class HomeFragment(fragment: Fragment, homes: Seq[HomeLeaf], scans: Seq[BoundScan])
+final case class ClientFragment(fragment: Fragment, clientParts: Seq[ClientRowsLeaf], scans: Seq[BoundScan])
 
 /** Translates the subtree between two exchanges, with the sink that its rows go to. */
 object Fragments {
@@ -40,12 +40,12 @@ object Fragments {
       Right((relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build())))
 
   /** The part of a plan that the client engine runs; with each `input_id` the rows that it stands for, and the tables it reads. */
-  def home(plan: SparkPlan, context: Context): Result[HomeFragment] = {
+  def atClient(plan: SparkPlan, context: Context): Result[ClientFragment] = {
     val translation = new Translation(context)
     for {
       relation <- Operators.convert(plan, translation)
       fragment <- assemble(relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build(), translation)
-    } yield HomeFragment(fragment.fragment, translation.boundHomes, translation.boundScans)
+    } yield ClientFragment(fragment.fragment, translation.boundClientRows, translation.boundScans)
   }
 
   /** Files of a sealed table whose columns are the plan's; rows come sorted by the partition columns. */

@@ -47,16 +47,16 @@ final case class Opened(
     from: Attribute,
     kind: Decrypt.Kind,
     stored: Option[(Int, String)],
-    place: Option[(Attribute, Attribute)])
+    position: Option[(Attribute, Attribute)])
 
 /** Rows that were brought home, at most one partition of them: `stored` is what came, `openings` what the client engine makes of it. */
-final case class HomeLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opened]) extends Leaf {
+final case class ClientRowsLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opened]) extends Leaf {
   override def output: Seq[Attribute] = openings.map(_.output)
   override def partitions: () => Int = () => 1
 }
 
 /** A table that the client engine reads at home, as one partition, and what it makes of the columns read. */
-final case class HomeTableLeaf(scan: ScanLeaf, openings: Seq[Opened]) extends Leaf {
+final case class ClientTableLeaf(scan: ScanLeaf, openings: Seq[Opened]) extends Leaf {
   override def plan: SparkPlan = scan.plan
   override def output: Seq[Attribute] = openings.map(_.output)
   override def partitions: () => Int = () => 1

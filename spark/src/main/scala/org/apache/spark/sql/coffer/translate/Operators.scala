@@ -103,8 +103,8 @@ object Operators {
           val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema).setBroadcast(i.broadcast)
           Relation(translation.node(i.plan).setInput(input).build(), output, i.partitions)
         }
-      case h: HomeLeaf => HomeRows.convert(h, translation)
-      case t: HomeTableLeaf => convertLeaf(t.scan, translation).flatMap(HomeRows.opened(t, _, translation))
+      case h: ClientRowsLeaf => ClientOperators.convert(h, translation)
+      case t: ClientTableLeaf => convertLeaf(t.scan, translation).flatMap(ClientOperators.opened(t, _, translation))
     }
 
   private[translate] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =

@@ -54,7 +54,7 @@ private[translate] final class Translation(val context: Context) {
   private var lastNode = 0
   private val scans = mutable.ArrayBuffer.empty[BoundScan]
   private val inputs = mutable.ArrayBuffer.empty[BoundInput]
-  private val homes = mutable.ArrayBuffer.empty[HomeLeaf]
+  private val clientParts = mutable.ArrayBuffer.empty[ClientRowsLeaf]
   private val subqueries = mutable.LinkedHashMap.empty[Int, BoundSubquery]
   private val plans = mutable.LinkedHashMap.empty[Int, SparkPlan]
 
@@ -76,9 +76,9 @@ private[translate] final class Translation(val context: Context) {
   }
 
   /** A fragment at home has no other inputs. */
-  def bindHome(leaf: HomeLeaf): Int = {
-    homes += leaf
-    homes.length - 1
+  def bindClientRows(leaf: ClientRowsLeaf): Int = {
+    clientParts += leaf
+    clientParts.length - 1
   }
 
   def bindSubquery(subquery: ScalarSubquery, field: Int, value: Expression): Int = {
@@ -89,7 +89,7 @@ private[translate] final class Translation(val context: Context) {
 
   def boundScans: Seq[BoundScan] = scans.toVector
   def boundInputs: Seq[BoundInput] = inputs.toVector
-  def boundHomes: Seq[HomeLeaf] = homes.toVector
+  def boundClientRows: Seq[ClientRowsLeaf] = clientParts.toVector
   def boundSubqueries: Seq[BoundSubquery] = subqueries.values.toVector
   def nodes: Map[Int, SparkPlan] = plans.toMap
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
 import org.apache.spark.sql.coffer.proto.wire._
 
 /** The client engine behind a socket: each call has a connection of its own for its duration. */
-final class ClientConnections(address: Address, greeting: Hello, epitaph: () => Option[String])
+final class ClientConnections(address: Address, greeting: Hello, exitReport: () => Option[String])
     extends ClientEngine
     with AutoCloseable {
   // Every connection begins with HELLO.
@@ -140,7 +140,7 @@ final class ClientConnections(address: Address, greeting: Hello, epitaph: () => 
       case e: IOException =>
         throw new CofferException(
           "COFFER_CLIENT_LOST",
-          epitaph().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
+          exitReport().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
           "start the Spark application again; the driver's log has the client engine's last words",
           e)
     }

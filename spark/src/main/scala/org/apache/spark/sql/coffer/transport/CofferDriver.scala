@@ -124,7 +124,7 @@ object CofferDriver extends Logging {
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
       val address = service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
-      val client = new ClientConnections(address, greeting, () => process.flatMap(_.epitaph))
+      val client = new ClientConnections(address, greeting, () => process.flatMap(_.exitReport))
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       driver.settings.checkAll(sc)
@@ -142,7 +142,7 @@ object CofferDriver extends Logging {
   private def startClient(conf: SparkConf): EngineProcess = {
     val binary =
       EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
-    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.HOME).toSeq.flatMap(Seq("--home", _)) ++
+    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.CONFIG_DIR).toSeq.flatMap(Seq("--home", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
       conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
     EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)

@@ -22,7 +22,7 @@ final class AttestedEngine(val id: String, val address: Address, val pool: Chann
   @volatile private[transport] var proved: Long = System.nanoTime()
 
   def isAlive: Boolean = process.forall(_.isAlive)
-  def epitaph: Option[String] = process.flatMap(_.epitaph)
+  def exitReport: Option[String] = process.flatMap(_.exitReport)
 
   def close(): Unit = {
     pool.close()
@@ -52,7 +52,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   def engine(): AttestedEngine = synchronized {
     if (closed) throw new CofferException("COFFER_EXECUTOR", "this executor is shutting down", "")
     current.filterNot(_.isAlive).foreach { dead =>
-      logWarning(s"${dead.epitaph.getOrElse("the engine has ended")}; starting another")
+      logWarning(s"${dead.exitReport.getOrElse("the engine has ended")}; starting another")
       dead.close()
       current = None
     }

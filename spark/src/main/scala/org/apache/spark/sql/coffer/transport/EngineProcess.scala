@@ -31,7 +31,7 @@ final class EngineProcess private (process: Process, name: String, scratch: Path
   def isAlive: Boolean = process.isAlive
 
   /** Why calls fail, if the process is gone. */
-  def epitaph: Option[String] =
+  def exitReport: Option[String] =
     if (process.isAlive) None else Some(s"the $name has ended with code ${process.exitValue}")
 
   override def close(): Unit = {
@@ -138,7 +138,7 @@ object EngineProcess extends Logging {
   private def failedStart(name: String, code: Int, lines: Seq[String]): CofferException = {
     val parts = Seq("error:", "hint:")
     // What is said may go on over several lines, until the other word or the end.
-    def said(prefix: String) = lines.lastIndexWhere(_.startsWith(prefix)) match {
+    def message(prefix: String) = lines.lastIndexWhere(_.startsWith(prefix)) match {
       case -1 => None
       case at =>
         val more = lines.drop(at + 1).takeWhile(l => !parts.exists(l.startsWith))
@@ -146,8 +146,8 @@ object EngineProcess extends Logging {
     }
     new CofferException(
       "COFFER_ENGINE_START",
-      s"the $name did not start (code $code): ${said("error:").getOrElse(lines.lastOption.getOrElse("it said nothing"))}",
-      said("hint:").getOrElse("see its messages in this process's log"))
+      s"the $name did not start (code $code): ${message("error:").getOrElse(lines.lastOption.getOrElse("it said nothing"))}",
+      message("hint:").getOrElse("see its messages in this process's log"))
   }
 
   private[transport] def parseReady(line: String): Option[ReadyLine] =

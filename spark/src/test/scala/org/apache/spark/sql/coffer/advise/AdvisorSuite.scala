@@ -39,8 +39,8 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
   private def policy(columns: (String, String)*): String =
     columns.groupBy(_._1.split('.').head).map { case (table, members) =>
       members
-        .map { case (column, forms) =>
-          val listed = forms.split('+').map(f => "\"" + f + "\"").mkString(", ")
+        .map { case (column, encodings) =>
+          val listed = encodings.split('+').map(f => "\"" + f + "\"").mkString(", ")
           val link = if (Set("people.job", "jobs.title")(column)) "job" else ""
           s""""${column.split('.').last}": {"protections": [$listed], "link": "$link", "narrow": true}"""
         }
@@ -94,7 +94,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("a sum comes home with the rows that it took: some bytes each, or a bit for each of the table's and group") {
     def bytes(group: String) =
-      weighed(s"select $group, sum(pay) from people group by $group", s"people.$group" -> "det", "people.pay" -> "ashe").homes.map(
+      weighed(s"select $group, sum(pay) from people group by $group", s"people.$group" -> "det", "people.pay" -> "ashe").clientParts.map(
         _.bytes).sum
     // Ten groups of 8 bytes and det's 16 more, and sums of 8; then a bit for each row of the table and group.
     assert(bytes("job") == 10 * (24 + 8) + 10 * 100000 / 8)
@@ -102,7 +102,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(bytes("id") == 100000 * (24 + 8) + (2 + 5) * 100000)
     // Average and sum come from one state.
     val both = weighed("select job, sum(pay), avg(pay) from people group by job", "people.job" -> "det", "people.pay" -> "ashe")
-    assert(both.homes.map(_.bytes).sum == bytes("job"))
+    assert(both.clientParts.map(_.bytes).sum == bytes("job"))
   }
 
   test("an order is of the first rows only where there is a limit") {
@@ -112,39 +112,40 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("groups by an ope that fits a BIGINT rather than by det, and opens det rather than std") {
     val grouped = weighed("select age, count(*) from people group by age", "people.age" -> "det+ope")
-    assert(grouped.homes.flatMap(_.forms) == Seq(Seq("people", "age", "ope")))
-    assert(weighed("select id from people", "people.id" -> "std+det").homes.flatMap(_.columns) == Seq("id from det"))
-    assert(weighed("select id from people", "people.id" -> "std+ashe").homes.flatMap(_.columns) == Seq("id from ashe"))
+    assert(grouped.clientParts.flatMap(_.encodings) == Seq(Seq("people", "age", "ope")))
+    assert(weighed("select id from people", "people.id" -> "std+det").clientParts.flatMap(_.columns) == Seq("id from det"))
+    assert(weighed("select id from people", "people.id" -> "std+ashe").clientParts.flatMap(_.columns) == Seq("id from ashe"))
   }
 
   test("what is not told by ciphertexts comes home whole") {
     val sql = "select sum(pay) from people where age > 58"
-    val away = weighed(sql, "people.age" -> "ore", "people.pay" -> "ashe")
-    assert(away.homes.map(_.rows) == Seq(1.0) && away.above.isEmpty)
+    val inEngines = weighed(sql, "people.age" -> "ore", "people.pay" -> "ashe")
+    assert(inEngines.clientParts.map(_.rows) == Seq(1.0) && inEngines.above.isEmpty)
     // A fifth of the ages is above 58.
     val half = weighed(sql, "people.age" -> "ore", "people.pay" -> "std")
-    assert(half.homes.map(_.rows.round) == Seq(20000L) && half.above == Seq("Aggregate"))
-    val home = weighed(sql, "people.age" -> "std", "people.pay" -> "std")
-    assert(home.homes.map(_.rows) == Seq(100000.0) && home.homes.map(_.values).sum > half.homes.map(_.values).sum)
+    assert(half.clientParts.map(_.rows.round) == Seq(20000L) && half.above == Seq("Aggregate"))
+    val clientRows = weighed(sql, "people.age" -> "std", "people.pay" -> "std")
+    assert(
+      clientRows.clientParts.map(_.rows) == Seq(100000.0) && clientRows.clientParts.map(_.values).sum > half.clientParts.map(_.values).sum)
   }
 
   test("a small query is worked on at home, a join with a large table is not") {
     val small = weighed("select level, count(*) from jobs group by level", "jobs.level" -> "det", "jobs.title" -> "det")
-    assert(small.homes.flatMap(_.work).isEmpty && small.above == Seq("Aggregate"))
+    assert(small.clientParts.flatMap(_.work).isEmpty && small.above == Seq("Aggregate"))
     val joined = weighed(
       "select level, count(*) from people join jobs on job = title group by level",
       "jobs.level" -> "det",
       "jobs.title" -> "det",
       "people.job" -> "det")
-    assert(joined.homes.flatMap(_.work).contains("Join") && joined.above.isEmpty)
+    assert(joined.clientParts.flatMap(_.work).contains("Join") && joined.above.isEmpty)
   }
 
   test("what no host may open is read at home") {
     val read = weighed("select id from people where age > 20", "people.id" -> "tee", "people.age" -> "det")
     assert(read.refusal.isEmpty && read.above == Seq("Filter"))
-    assert(read.homes.map(_.rows) == Seq(100000.0) && read.homes.flatMap(_.columns).exists(_.contains("no engine may open")))
+    assert(read.clientParts.map(_.rows) == Seq(100000.0) && read.clientParts.flatMap(_.columns).exists(_.contains("no engine may open")))
     // There too what is cheapest to open is read.
     val cheapest = weighed("select id from people where age > 20", "people.id" -> "std+det", "people.age" -> "tee")
-    assert(cheapest.homes.flatMap(_.columns).contains("id from det"))
+    assert(cheapest.clientParts.flatMap(_.columns).contains("id from det"))
   }
 }

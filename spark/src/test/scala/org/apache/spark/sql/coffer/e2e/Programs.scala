@@ -25,10 +25,10 @@ object Programs {
   def binary(name: String): String = folder.resolve(name).toString
 
   /** Runs the command line tool with a home; throws with its messages if it fails. */
-  def coffer(home: Path, arguments: String*): String = {
+  def coffer(configDir: Path, arguments: String*): String = {
     val out = new StringBuilder
     val err = new StringBuilder
-    val command = binary("coffer") +: (arguments ++ Seq("--home", home.toString))
+    val command = binary("coffer") +: (arguments ++ Seq("--home", configDir.toString))
     val code = ended(Process(command, None, "COFFER_PASSPHRASE" -> PASSPHRASE),
       ProcessLogger(l => out.append(l).append('\n'), l => err.append(l).append('\n')))
     if (code != 0) throw new IllegalStateException(s"${command.mkString(" ")}: code $code\n$err")
@@ -48,12 +48,12 @@ object Programs {
   }
 
   /** A home with a keyring, and a file with its passphrase. */
-  def makeHome(folder: Path): Path = {
-    val home = folder.resolve("home")
-    coffer(home, "init")
-    Files.writeString(passphraseFile(home), PASSPHRASE)
-    home
+  def makeConfigDir(folder: Path): Path = {
+    val configDir = folder.resolve("home")
+    coffer(configDir, "init")
+    Files.writeString(passphraseFile(configDir), PASSPHRASE)
+    configDir
   }
 
-  def passphraseFile(home: Path): Path = home.resolveSibling("passphrase")
+  def passphraseFile(configDir: Path): Path = configDir.resolveSibling("passphrase")
 }

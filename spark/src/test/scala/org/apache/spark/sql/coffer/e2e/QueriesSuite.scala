@@ -22,7 +22,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
   override protected def beforeAll(): Unit = {
     super.beforeAll()
     folder = Files.createTempDirectory("coffer-e2e")
-    val home = Programs.makeHome(folder)
+    val home = Programs.makeConfigDir(folder)
     spark = SparkSession.builder()
       .master(master)
       .config("spark.ui.enabled", "false")

@@ -116,7 +116,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
       case C.CHECK_PLAIN_VALUE =>
         checkedPlain.add(CheckPlain.parseFrom(payload))
         c.send(C.PLAIN_CHECKED_VALUE, PlainChecked.getDefaultInstance)
-      case C.RUN_AT_CLIENT_VALUE => home(c, RunAtClient.parseFrom(payload))
+      case C.RUN_AT_CLIENT_VALUE => toClient(c, RunAtClient.parseFrom(payload))
       case C.END_SESSION_VALUE =>
         ended.add(EndSession.parseFrom(payload).getSession)
         c.send(C.SESSION_ENDED_VALUE, SessionEnded.getDefaultInstance)
@@ -234,7 +234,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo]) exten
   }
 
   /** One row of zeros. */
-  private def home(c: FakeConnection, request: RunAtClient): Unit = {
+  private def toClient(c: FakeConnection, request: RunAtClient): Unit = {
     ran.add(request)
     val output = attributes(Fragment.parseFrom(request.getFragment).getOutput)
     val zero = new GenericInternalRow(output.map(a => Literal.default(a.dataType).value).toArray[Any])

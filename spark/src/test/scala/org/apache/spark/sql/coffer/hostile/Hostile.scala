@@ -16,7 +16,7 @@ import org.apache.spark.serializer.{DeserializationStream, SerializationStream, 
  *
  * `spark.plugins=…CofferPlugin,…hostile.HostilePlugin` puts it where a hostile executor is: before each task it may change what lies
  * on the executor's disk and in its block store, and it may change the task's result (map statuses, accumulators, sealed records)
- * on its way to the driver. The harness arms one lie for one query.
+ * on its way to the driver. The harness arms one mutation for one query.
  */
 class HostilePlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = null
@@ -26,8 +26,8 @@ class HostilePlugin extends SparkPlugin {
   }
 }
 
-/** One lie, told while one query runs. Tasks run side by side, so a lie is told under a lock. */
-abstract class Lie {
+/** One mutation, applied while one query runs. Tasks run side by side, so a mutation is applied under a lock. */
+abstract class Mutation {
 
   /** Before the task reads anything. All outputs of the stages that it reads are there. */
   def atStart(context: TaskContext): Unit = ()
@@ -39,26 +39,26 @@ abstract class Lie {
   def atDisarm(): Unit = ()
 }
 
-/** What the harness says to the lying executor, through Py4J. */
+/** What the harness says to the malicious executor, through Py4J. */
 object Hostile {
-  private val lies: Map[String, Random => Lie] =
-    ResultLies.all ++ RecordLies.all ++ ShuffleFileLies.all ++ BroadcastLies.all ++ ReadProperties.all
-  private var lie: Option[Lie] = None
+  private val mutations: Map[String, Random => Mutation] =
+    ResultMutations.all ++ RecordMutations.all ++ ShuffleFileMutations.all ++ BroadcastMutations.all ++ ReadProperties.all
+  private var mutation: Option[Mutation] = None
   private val deeds = mutable.ArrayBuffer.empty[String]
 
-  /** The names of all lies. */
-  def names(): Array[String] = lies.keys.toArray.sorted
+  /** The names of all mutations. */
+  def names(): Array[String] = mutations.keys.toArray.sorted
 
-  /** From now on this lie is told, wherever `seed` has it. */
+  /** From now on this mutation is applied, wherever `seed` has it. */
   def arm(name: String, seed: Long): Unit = synchronized {
     deeds.clear()
-    lie = Some(lies(name)(new Random(seed)))
+    mutation = Some(mutations(name)(new Random(seed)))
   }
 
-  /** Ends the lie. Gives what was done; nothing, if there was no occasion. */
+  /** Ends the mutation. Gives what was done; nothing, if there was no occasion. */
   def disarm(): Array[String] = synchronized {
-    lie.foreach(_.atDisarm())
-    lie = None
+    mutation.foreach(_.atDisarm())
+    mutation = None
     deeds.toArray
   }
 
@@ -75,17 +75,17 @@ object Hostile {
     }
   }
 
-  private[hostile] def taskStarts(context: TaskContext): Unit = synchronized(lie.foreach(_.atStart(context)))
+  private[hostile] def taskStarts(context: TaskContext): Unit = synchronized(mutation.foreach(_.atStart(context)))
 
   private[hostile] def taskEnds(result: DirectTaskResult[Any]): Unit = synchronized {
     val end = new TaskEnd(result)
     val records = end.records
-    lie.foreach(_.atEnd(end))
+    mutation.foreach(_.atEnd(end))
     Museum.keep(records, end.value)
   }
 }
 
-/** Executors send results through the environment's closure serializer, and nothing else of the kind: there the lie is told. */
+/** Executors send results through the environment's closure serializer, and nothing else of the kind: there the mutation is applied. */
 private final class LyingSerializer(honest: Serializer) extends Serializer {
   override def setDefaultClassLoader(loader: ClassLoader): Serializer = {
     honest.setDefaultClassLoader(loader)
@@ -95,7 +95,7 @@ private final class LyingSerializer(honest: Serializer) extends Serializer {
 }
 
 private final class LyingInstance(honest: SerializerInstance) extends SerializerInstance {
-  private def told[T](value: T): T = {
+  private def applied[T](value: T): T = {
     value match {
       case result: DirectTaskResult[_] => Hostile.taskEnds(result.asInstanceOf[DirectTaskResult[Any]])
       case _ =>
@@ -103,7 +103,7 @@ private final class LyingInstance(honest: SerializerInstance) extends Serializer
     value
   }
 
-  override def serialize[T: ClassTag](value: T): java.nio.ByteBuffer = honest.serialize(told(value))
+  override def serialize[T: ClassTag](value: T): java.nio.ByteBuffer = honest.serialize(applied(value))
   override def deserialize[T: ClassTag](bytes: java.nio.ByteBuffer): T = honest.deserialize(bytes)
   override def deserialize[T: ClassTag](bytes: java.nio.ByteBuffer, loader: ClassLoader): T = honest.deserialize(bytes, loader)
   override def deserializeStream(in: java.io.InputStream): DeserializationStream = honest.deserializeStream(in)
@@ -112,7 +112,7 @@ private final class LyingInstance(honest: SerializerInstance) extends Serializer
     val stream = honest.serializeStream(out)
     new SerializationStream {
       override def writeObject[T: ClassTag](value: T): SerializationStream = {
-        stream.writeObject(told(value))
+        stream.writeObject(applied(value))
         this
       }
       override def flush(): Unit = stream.flush()

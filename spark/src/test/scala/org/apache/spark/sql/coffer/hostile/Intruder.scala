@@ -19,7 +19,7 @@ import org.apache.spark.storage.{StorageLevel, TestBlockId}
 
 /** Somebody who reaches the driver's ports, as each executor does, and sends it objects over the socket. */
 object Intruder {
-  private val places = Seq("plugin", "heartbeat", "tracker", "blocks", "upload")
+  private val targets = Seq("plugin", "heartbeat", "tracker", "blocks", "upload")
   private val harms: Seq[(String, () => AnyRef)] = Seq(
     "gadget" -> (() => new Gadget),
     "gadget in a list" -> (() => Some(List(new Gadget))),
@@ -53,17 +53,17 @@ object Intruder {
 
   private def sent(seed: Long, from: Seq[(String, () => AnyRef)]): Array[String] = {
     val rng = new Random(seed)
-    val place = places(rng.nextInt(places.size))
+    val target = targets(rng.nextInt(targets.size))
     val (name, harm) = from(rng.nextInt(from.size))
     val answer =
-      try if (place == "upload") upload(harm()) else ask(place, harm())
+      try if (target == "upload") upload(harm()) else ask(target, harm())
       catch { case NonFatal(e) => Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).take(20).mkString("; ") }
-    Array(s"$name to $place", answer)
+    Array(s"$name to $target", answer)
   }
 
-  private def ask(place: String, harm: AnyRef): String = {
+  private def ask(target: String, harm: AnyRef): String = {
     val env = SparkEnv.get
-    val (endpoint: String, message: AnyRef) = place match {
+    val (endpoint: String, message: AnyRef) = target match {
       case "plugin" => "org.apache.spark.internal.plugin.PluginEndpoint" -> PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
       case "heartbeat" => "HeartbeatReceiver" -> harm
       case "tracker" => "MapOutputTracker" -> harm

@@ -78,7 +78,7 @@ object Museum {
     if (from.isEmpty) None else Some(from(rng.nextInt(from.size)))
 }
 
-/** Changes of bytes that all lies share. */
+/** Changes of bytes that all mutations share. */
 object Bytes {
 
   /** One bit is another; of no bytes, one byte is there. */

@@ -151,13 +151,13 @@ object Kinds {
   }
 
   def barriers(sc: SparkContext): Unit = {
-    val said = sc.parallelize(1 to 2, 2).barrier().mapPartitions { rows =>
+    val reason = sc.parallelize(1 to 2, 2).barrier().mapPartitions { rows =>
       val context = BarrierTaskContext.get()
       context.barrier()
       val all = context.allGather(s"${context.partitionId()}")
       rows.map(_ => all.mkString(","))
     }.collect()
-    require(said.forall(_ == "0,1"), said.mkString)
+    require(reason.forall(_ == "0,1"), reason.mkString)
   }
 
   def files(sc: SparkContext, folder: Path): Unit = {

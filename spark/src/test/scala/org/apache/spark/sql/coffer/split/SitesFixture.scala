@@ -28,16 +28,16 @@ trait SitesFixture extends FakeSession { self: Suite =>
   /** The optimised query, split. */
   protected def split(sql: String): LogicalPlan = new Sites(spark).rewrite(spark.sql(sql).queryExecution.optimizedPlan)
 
-  /** The operators of a plan, deepest last, one on a line; what engines do is below `brought home`. */
+  /** The operators of a plan, deepest last, one on a line; what engines do is below `brought clientRows`. */
   protected def shown(plan: LogicalPlan): Seq[String] = {
     def lines(plan: LogicalPlan, depth: Int): Seq[String] = {
       val here = SitesFixture.line(plan).map("  " * depth + _)
       val deeper = if (here.isEmpty) depth else depth + 1
-      val away = plan match {
-        case h: Home => lines(h.away, deeper)
+      val inEngines = plan match {
+        case h: ClientRows => lines(h.inEngines, deeper)
         case _ => Nil
       }
-      here.toSeq ++ away ++ plan.children.flatMap(lines(_, deeper))
+      here.toSeq ++ inEngines ++ plan.children.flatMap(lines(_, deeper))
     }
     lines(plan, 0)
   }
@@ -57,8 +57,8 @@ object SitesFixture {
     case _: LocalLimit => None
     case o: Offset => Some(s"offset ${text(o.offsetExpr)}")
     case t: Tail => Some(s"tail ${text(t.limitExpr)}")
-    case h: Home => Some(s"brought home: ${h.openings.map(_.text).mkString(", ")}")
-    case t: HomeTable => Some(s"read at home: ${t.openings.map(o => HomeTable.text(t, o)).mkString("; ")}")
+    case h: ClientRows => Some(s"brought home: ${h.openings.map(_.text).mkString(", ")}")
+    case t: ClientTable => Some(s"read at home: ${t.openings.map(o => ClientTable.text(t, o)).mkString("; ")}")
     case r: LeafNode if r.nodeName.contains("Relation") && r.output.nonEmpty => Some(s"read ${r.output.map(_.name).mkString(", ")}")
     case other => Some(other.nodeName.toLowerCase)
   }
@@ -81,7 +81,9 @@ object SitesFixture {
     val schema = Schema.newBuilder
     columns.foreach { case (name, id, _) => schema.addFields(field(name, id)) }
     info.setSchema(schema)
-    val stored = columns.zipWithIndex.flatMap { case ((column, _, forms), at) => forms.map { case (p, id) => (column, p, id, at) } } ++
+    val stored = columns.zipWithIndex.flatMap { case ((column, _, encodings), at) =>
+      encodings.map { case (p, id) => (column, p, id, at) }
+    } ++
       Seq(("", "file", TypeId.BINARY, 0), ("", "row", TypeId.LONG, 0))
     stored.zipWithIndex.foreach { case ((column, protection, id, at), number) =>
       val made = protection match {

@@ -29,10 +29,10 @@ abstract class SplitSuite(name: String, mode: String) extends AnyFunSuite with S
   private def same(name: String, queries: Seq[String])(lines: String => Seq[String]): Unit = {
     val text = queries.map { sql =>
       PlanFixture.idsFrom(2000000)
-      val told =
+      val shown =
         try lines(sql)
         catch { case e: CofferException => Seq(s"refused: ${e.getMessage.linesIterator.next()}") }
-      (s"# $sql" +: told).mkString("", "\n", "\n")
+      (s"# $sql" +: shown).mkString("", "\n", "\n")
     }.mkString("\n")
     val file: Path = Paths.get("src/test/resources/golden-sites", name)
     if (sys.env.get("COFFER_GOLDEN").contains("1")) Files.write(file, text.getBytes(StandardCharsets.UTF_8))

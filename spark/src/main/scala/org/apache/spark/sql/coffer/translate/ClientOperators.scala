@@ -4,20 +4,20 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Decrypt}
 
 /** Rows at home: an input of the client engine, and what it opens of them. */
-private[translate] object HomeRows {
+private[translate] object ClientOperators {
 
-  def convert(leaf: HomeLeaf, translation: Translation): Result[Relation] =
+  def convert(leaf: ClientRowsLeaf, translation: Translation): Result[Relation] =
     for {
       schema <- Types.schema(leaf.stored)
       columns <- traverse(leaf.openings)(opened(_, leaf.stored))
     } yield {
-      val input = Input.newBuilder.setInputId(translation.bindHome(leaf)).setSchema(schema)
+      val input = Input.newBuilder.setInputId(translation.bindClientRows(leaf)).setSchema(schema)
       val rows = translation.node(leaf.plan).setInput(input).build()
       Relation(decrypt(leaf, rows, columns, translation), leaf.output, leaf.partitions)
     }
 
   /** Over the scan of a table that is read at home. Where it reads the columns as they are, there is nothing to open. */
-  def opened(leaf: HomeTableLeaf, read: Relation, translation: Translation): Result[Relation] =
+  def opened(leaf: ClientTableLeaf, read: Relation, translation: Translation): Result[Relation] =
     if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
     else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
       Relation(decrypt(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
@@ -33,7 +33,7 @@ private[translate] object HomeRows {
     for {
       dataType <- Types.of(opening.output.dataType)
       from <- position(opening.from, stored)
-      place <- traverse(opening.place.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
+      position <- traverse(opening.position.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
     } yield {
       val column = Decrypt.Opened.newBuilder
         .setName(opening.output.name)
@@ -42,7 +42,7 @@ private[translate] object HomeRows {
         .setNullable(opening.output.nullable)
         .setKind(opening.kind)
       opening.stored.foreach { case (handle, name) => column.setHandle(handle).setStored(name) }
-      place match {
+      position match {
         case Seq(file, row) => column.setFile(file).setRow(row)
         case _ =>
       }

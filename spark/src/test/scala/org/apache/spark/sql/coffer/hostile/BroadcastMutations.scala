@@ -6,10 +6,10 @@ import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.storage.{BlockId, BroadcastBlockId}
 
 /** Changes of broadcasts in the executor's block store, before its tasks read them. */
-object BroadcastLies {
+object BroadcastMutations {
   private type Streams = Array[Array[Byte]]
 
-  val all: Map[String, Random => Lie] = Map(
+  val all: Map[String, Random => Mutation] = Map(
     "broadcast-flipped" -> stream((bytes, rng) => Bytes.flipped(bytes, rng)),
     "broadcast-cut" -> stream((bytes, rng) => Bytes.cut(bytes, rng)),
     "broadcast-extended" -> stream((bytes, rng) => Bytes.extended(bytes, rng)),
@@ -41,7 +41,7 @@ object BroadcastLies {
     mixed.indices.foreach(i => streams(i) = mixed(i))
   }
 
-  private def stream(change: (Array[Byte], Random) => Array[Byte]): Random => Lie = rng =>
+  private def stream(change: (Array[Byte], Random) => Array[Byte]): Random => Mutation = rng =>
     new OfThisQuery(rng,
       (all, r) => {
         val streams = all(r.nextInt(all.size))
@@ -52,7 +52,7 @@ object BroadcastLies {
       })
 
   /** Changes what the query's broadcasts hold, once, when a task starts that could read them. Locally, block store and tasks share the object. */
-  private final class OfThisQuery(rng: Random, change: (Seq[Streams], Random) => Unit) extends Lie {
+  private final class OfThisQuery(rng: Random, change: (Seq[Streams], Random) => Unit) extends Mutation {
     private val before = blocks.toSet
     private var done = false
 

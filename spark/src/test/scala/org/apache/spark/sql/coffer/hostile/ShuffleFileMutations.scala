@@ -10,9 +10,9 @@ import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
 import org.apache.spark.storage.{ShuffleDataBlockId, ShuffleIndexBlockId}
 
 /** Changes of map outputs' files on the executor's disk, between map and reduce: a data file of blocks, and an index of where each ends. */
-object ShuffleFileLies {
+object ShuffleFileMutations {
 
-  val all: Map[String, Random => Lie] = Map(
+  val all: Map[String, Random => Mutation] = Map(
     "shuffle-data-flipped" -> one((f, rng) => f.data = Bytes.flipped(f.data, rng)),
     "shuffle-data-cut" -> one((f, rng) => f.data = Bytes.cut(f.data, rng)),
     "shuffle-data-extended" -> one((f, rng) => f.data = Bytes.extended(f.data, rng)),
@@ -73,10 +73,10 @@ object ShuffleFileLies {
     blocks.updated(a, blocks(b)).updated(b, blocks(a))
   }
 
-  private def one(change: (Output, Random) => Unit): Random => Lie =
+  private def one(change: (Output, Random) => Unit): Random => Mutation =
     rng => new BetweenMapAndReduce(rng, (outputs, r) => change(outputs(r.nextInt(outputs.size)), r))
 
-  private def two(change: (Output, Output, Random) => Unit): Random => Lie = rng =>
+  private def two(change: (Output, Output, Random) => Unit): Random => Mutation = rng =>
     new BetweenMapAndReduce(rng,
       (outputs, r) =>
         if (outputs.size > 1) r.shuffle(outputs) match {
@@ -85,7 +85,7 @@ object ShuffleFileLies {
         })
 
   /** Changes one shuffle of the query, when a task starts and all maps of the shuffle are done. */
-  private final class BetweenMapAndReduce(rng: Random, change: (Seq[Output], Random) => Unit) extends Lie {
+  private final class BetweenMapAndReduce(rng: Random, change: (Seq[Output], Random) => Unit) extends Mutation {
     private val before = shuffles.keySet
     // Some queries have several shuffles, one after the other.
     private var patience = rng.nextInt(2)

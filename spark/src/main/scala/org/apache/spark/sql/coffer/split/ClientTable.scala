@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
  * @param openings the table's columns, from what is read
  * @param closed   the columns of which engines have nothing to work on
  */
-case class HomeTable(
+case class ClientTable(
     table: CofferTable,
     columns: Seq[(String, Attribute)],
     openings: Seq[Opening],
@@ -32,29 +32,30 @@ case class HomeTable(
   override protected def doCanonicalize(): LogicalPlan = this
 }
 
-object HomeTable {
+object ClientTable {
 
-  def of(table: CofferTable, output: Seq[AttributeReference]): HomeTable =
+  def of(table: CofferTable, output: Seq[AttributeReference]): ClientTable =
     if (table.stored.isEmpty)
-      HomeTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Decrypt.Kind.AS_IS, None)), output)
+      ClientTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Decrypt.Kind.AS_IS, None)), output)
     else {
       val chosen = output.map(a => a -> cheapest(table, stored(table, a)))
-      val place = if (chosen.exists(_._2.needsPlace)) StoredColumn.place(table.stored) else None
-      val places = place.map { case (file, row) => (file.attribute, row.attribute) }
+      val position = if (chosen.exists(_._2.needsPosition)) StoredColumn.position(table.stored) else None
+      val positions = position.map { case (file, row) => (file.attribute, row.attribute) }
       val read = chosen.map {
         case (a, c) if c.isOpen => (c.name, a: Attribute, Opening(a, a, Decrypt.Kind.AS_IS, None))
         case (a, c) =>
           val from = c.attribute
-          val form = Form(table, c, from, places.filter(_ => c.needsPlace))
-          (c.name, from: Attribute, Opening(a, from, Decrypt.Kind.VALUE, Some(form)))
+          val encoding = StoredEncoding(table, c, from, positions.filter(_ => c.needsPosition))
+          (c.name, from: Attribute, Opening(a, from, Decrypt.Kind.VALUE, Some(encoding)))
       }
-      val located = for ((file, row) <- place.toSeq; (f, r) <- places.toSeq; column <- Seq(file.name -> f, row.name -> r)) yield column
-      HomeTable(table, read.map(r => r._1 -> r._2) ++ located, read.map(_._3), output.filter(a => closed(stored(table, a))))
+      val located =
+        for ((file, row) <- position.toSeq; (f, r) <- positions.toSeq; column <- Seq(file.name -> f, row.name -> r)) yield column
+      ClientTable(table, read.map(r => r._1 -> r._2) ++ located, read.map(_._3), output.filter(a => closed(stored(table, a))))
     }
 
   /** For EXPLAIN: what is read of a column, and why not by engines. */
-  def text(table: HomeTable, opening: Opening): String = {
-    val protection = opening.form.map(_.stored.protection).getOrElse {
+  def text(table: ClientTable, opening: Opening): String = {
+    val protection = opening.encoding.map(_.stored.protection).getOrElse {
       val read = table.columns.collectFirst { case (name, a) if a.exprId == opening.from.exprId => name }
       table.table.stored.find(c => read.contains(c.name)).fold(StoredColumn.WHOLE)(_.protection)
     }
@@ -72,6 +73,6 @@ object HomeTable {
   }
 
   private def cheapest(table: CofferTable, stored: Seq[StoredColumn]): StoredColumn =
-    stored.filter(_.opens).minByOption(SiteCosts.home(table, _)).getOrElse(
+    stored.filter(_.opens).minByOption(SiteCosts.toClient(table, _)).getOrElse(
       throw new IllegalStateException("a stored column opens from nothing"))
 }

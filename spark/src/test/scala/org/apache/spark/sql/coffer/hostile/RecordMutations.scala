@@ -12,10 +12,10 @@ import org.apache.spark.sql.coffer.exec.{MapCommit, TaskOutcome}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.util.{AccumulatorContext, AccumulatorMetadata, AccumulatorV2, DoubleAccumulator, LongAccumulator}
 
-/** Lies in accumulators: the sealed records of map tasks, which travel in one; row counts and sizes, which AQE could believe. */
-object RecordLies {
+/** Mutations in accumulators: the sealed records of map tasks, which travel in one; row counts and sizes, which AQE could believe. */
+object RecordMutations {
 
-  val all: Map[String, Random => Lie] = Map(
+  val all: Map[String, Random => Mutation] = Map(
     "record-flipped" -> records((c, rng) => c.copy(commit = Bytes.flipped(c.commit, rng))),
     "record-cut" -> records((c, rng) => c.copy(commit = Bytes.cut(c.commit, rng))),
     "record-empty" -> records((c, _) => c.copy(commit = Array.emptyByteArray)),
@@ -24,9 +24,9 @@ object RecordLies {
     "record-of-a-result" -> records((c, rng) => Museum.outcome(rng).fold(c)(old => c.copy(commit = old.commit))),
     "record-of-another-partition" -> records((c, rng) => c.copy(partition = c.partition + 1 + rng.nextInt(2))),
     "record-of-another-map" -> records((c, rng) => c.copy(mapId = c.mapId + 1 + rng.nextInt(2))),
-    "record-missing" -> (rng => new Told(rng, _ => Nil)),
+    "record-missing" -> (rng => new Applied(rng, _ => Nil)),
     "record-for-other-maps-too" -> (rng =>
-      new Told(rng, own => own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))),
+      new Applied(rng, own => own ++ own.flatMap(c => Seq(-1L, 1L, 2L).map(by => c.copy(mapId = c.mapId + by))))),
     "task-counters-false" -> (rng =>
       new Counted(rng, (c, r) => c.copy(counters = Bytes.noise(c.counters, r)),
         (o, r) => o.copy(counters = Bytes.noise(o.counters, r)))),
@@ -42,7 +42,7 @@ object RecordLies {
     "row-counts-one" -> (_ => new RowCounts(1L)),
     "row-counts-huge" -> (_ => new RowCounts(1L << 50)),
     "gadget-as-accumulator" -> (_ =>
-      new Lie {
+      new Mutation {
         override def atEnd(end: TaskEnd): Unit = {
           end.counts(end.accumulators :+ new GadgetAccumulator)
           Hostile.did("an accumulator of a class of its own")
@@ -50,19 +50,19 @@ object RecordLies {
       })
   )
 
-  private def records(lie: (MapCommit, Random) => MapCommit): Random => Lie = rng => new Told(rng, _.map(lie(_, rng)))
+  private def records(mutation: (MapCommit, Random) => MapCommit): Random => Mutation = rng => new Applied(rng, _.map(mutation(_, rng)))
 
-  /** Told of every map task's records, or of one task's only: the first whose records the lie changes. */
-  private final class Told(rng: Random, lie: Seq[MapCommit] => Seq[MapCommit]) extends Lie {
+  /** Told of every map task's records, or of one task's only: the first whose records the mutation changes. */
+  private final class Applied(rng: Random, mutation: Seq[MapCommit] => Seq[MapCommit]) extends Mutation {
     private val always = rng.nextBoolean()
-    private var told = false
+    private var applied = false
 
-    override def atEnd(end: TaskEnd): Unit = if (always || !told) {
+    override def atEnd(end: TaskEnd): Unit = if (always || !applied) {
       val own = end.records
-      val other = lie(own)
+      val other = mutation(own)
       if (!sameAll(own, other)) {
         end.tells(other)
-        told = true
+        applied = true
         Hostile.did(s"${shape(own)} became ${shape(other)}")
       }
     }
@@ -70,7 +70,7 @@ object RecordLies {
 
   /** Counters and sealed metrics, which a task of either kind brings. */
   private final class Counted(rng: Random, map: (MapCommit, Random) => MapCommit, result: (TaskOutcome, Random) => TaskOutcome)
-      extends Lie {
+      extends Mutation {
     override def atEnd(end: TaskEnd): Unit = {
       val other = end.records.map(map(_, rng))
       if (!sameAll(end.records, other)) {
@@ -101,12 +101,12 @@ object RecordLies {
       records.map(c => s"map ${c.mapId}, partition ${c.partition}, ${Option(c.commit).fold("no")(_.length.toString)} bytes").mkString("; ")
 
   /** Every number that a task reports is this one, or is missing. */
-  private final class Numbers(number: Option[Long]) extends Lie {
+  private final class Numbers(number: Option[Long]) extends Mutation {
     override def atEnd(end: TaskEnd): Unit = {
       // Spark itself refuses a result whose size the executor has set. Names do not travel with accumulators.
       def named(a: AccumulatorV2[_, _]): Option[String] = AccumulatorContext.get(a.id).flatMap(_.name)
       // A number that nothing was added to is the same to the driver as none.
-      val told: Seq[(Boolean, Option[AccumulatorV2[_, _]])] = end.accumulators.map {
+      val applied: Seq[(Boolean, Option[AccumulatorV2[_, _]])] = end.accumulators.map {
         case a if named(a).contains(InternalAccumulator.RESULT_SIZE) => (false, Some(a))
         case l: LongAccumulator =>
           (number.fold(!l.isZero)(_ != l.sum), number.map { n => l.setValue(n); l })
@@ -115,9 +115,9 @@ object RecordLies {
         case m: SQLMetric => (number.fold(!m.isZero)(_ != m.value), number.map(Forged.metric(m, _)))
         case a => (false, Some(a))
       }
-      val changed = told.count(_._1)
+      val changed = applied.count(_._1)
       if (changed > 0) {
-        end.counts(told.flatMap(_._2))
+        end.counts(applied.flatMap(_._2))
         Hostile.did(s"$changed numbers of a task")
       }
     }
@@ -127,12 +127,12 @@ object RecordLies {
    * Tasks claim to have counted into every row count and size that the driver has, those of exchanges among them, so that they become
    * `target` at the driver and stay so. A real executor would guess the ids, which are small numbers in a row, and the values.
    */
-  private final class RowCounts(target: Long) extends Lie {
+  private final class RowCounts(target: Long) extends Mutation {
     // Plans have metrics of their own. Earlier ones are of queries that are over.
     private val first = AccumulatorContext.newId()
     private val KINDS = Set("sum", "size")
 
-    /** By metric: what the driver had when it was lied to last, and what it would have now but for the lie. */
+    /** By metric: what the driver had when it was lied to last, and what it would have now but for the mutation. */
     private val had = mutable.LinkedHashMap.empty[SQLMetric, Long]
     private val honest = mutable.Map.empty[SQLMetric, Long]
 

@@ -2,19 +2,19 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.plan.Node
-import org.apache.spark.sql.coffer.split.{Helps, HomeTable}
-import org.apache.spark.sql.coffer.translate.{HomeFragment, Nodes}
+import org.apache.spark.sql.coffer.split.{Helps, ClientTable}
+import org.apache.spark.sql.coffer.translate.{ClientFragment, Nodes}
 import org.apache.spark.sql.execution.{CollectLimitExec, GlobalLimitExec, LocalLimitExec, SparkPlan}
 import org.apache.spark.util.Utils
 
 /** What tables that are read at home may give, as far as it is known before they are read; the client engine sees to the rest. */
-private[coffer] object HomeBounds {
+private[coffer] object ClientBounds {
 
   /** Refuses a table of which more than `most` stored bytes would be read for certain. Conditions prune, and limits end a scan early. */
-  def check(home: HomeFragment, plan: SparkPlan, most: Long): Unit = if (!limited(plan)) {
-    val pruned = filtered(home.fragment.getRoot)
-    home.scans.filterNot(s => pruned(s.id)).map(_.leaf.plan).foreach {
-      case HomeTableExec(table) if table.scan.bytes > most => throw refused(table, plan, most)
+  def check(clientRows: ClientFragment, plan: SparkPlan, most: Long): Unit = if (!limited(plan)) {
+    val pruned = filtered(clientRows.fragment.getRoot)
+    clientRows.scans.filterNot(s => pruned(s.id)).map(_.leaf.plan).foreach {
+      case ClientTableExec(table) if table.scan.bytes > most => throw refused(table, plan, most)
       case _ => ()
     }
   }
@@ -30,7 +30,7 @@ private[coffer] object HomeBounds {
     if (node.hasScan && node.getScan.getPushedCount > 0) below + node.getScan.getScanId else below
   }
 
-  private def refused(table: HomeTable, plan: SparkPlan, most: Long): CofferException = {
+  private def refused(table: ClientTable, plan: SparkPlan, most: Long): CofferException = {
     val names = table.output.map(a => s"`${a.name}`").mkString(", ")
     new CofferException(
       "too_much_home",

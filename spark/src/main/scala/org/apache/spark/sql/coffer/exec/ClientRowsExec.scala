@@ -8,37 +8,37 @@ import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.split.Opening
-import org.apache.spark.sql.coffer.translate.HomeLeaf
+import org.apache.spark.sql.coffer.translate.ClientRowsLeaf
 import org.apache.spark.sql.execution.{EmptyRelationExec, LeafExecNode, LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.internal.SQLConf
 
 /** `root` is a sealed query of its own, planned and adapted by Spark as any other. */
-case class HomeExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode with SealedNode {
-  override def nodeName: String = "CofferHome"
+case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode with SealedNode {
+  override def nodeName: String = "CofferClientRows"
   override def output: Seq[Attribute] = openings.map(_.output)
   override def outputPartitioning: Partitioning = SinglePartition
   override def innerChildren: Seq[QueryPlan[_]] = Seq(root)
   override protected def stringArgs: Iterator[Any] = Iterator(openings.map(_.text).mkString("[", ", ", "]"))
   override protected def doCanonicalize(): SparkPlan = this
 
-  def leaf: HomeLeaf = HomeLeaf(this, root.output, openings.map(_.plain))
+  def leaf: ClientRowsLeaf = ClientRowsLeaf(this, root.output, openings.map(_.plain))
 
   /** Runs the part below; its rows stay with the client engine, under the number that is returned, or 0 for none. */
   def fetch(): Int = root match {
     case r: CofferRootExec =>
       r.through {
         case result: CofferResultExec => result.keep(ClientBytes.of(conf)).getKept
-        case HomeExec.NoRows() => 0
+        case ClientRowsExec.NoRows() => 0
         case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be taken home"))
       }
-    case HomeExec.NoRows() => 0
+    case ClientRowsExec.NoRows() => 0
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query"))
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 
-object HomeExec {
+object ClientRowsExec {
 
   /** What the optimizer proved empty, which then is no sealed query any more. */
   private object NoRows {
@@ -50,7 +50,7 @@ object HomeExec {
 
   /** Whether a plan runs at home: it has rows that come there, or tables that are read there. */
   def in(plan: SparkPlan): Boolean = plan.exists {
-    case _: HomeExec | _: HomeTableExec => true
+    case _: ClientRowsExec | _: ClientTableExec => true
     case _ => false
   }
 }

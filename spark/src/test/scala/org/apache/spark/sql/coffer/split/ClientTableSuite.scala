@@ -13,7 +13,7 @@ import org.apache.spark.sql.coffer.proto.wire.RunAtClient
 import org.apache.spark.sql.coffer.translate.Nodes
 
 /** Tables that the client engine reads itself, where engines hold no keys: what it is asked for, and what is refused before. */
-class HomeTableSuite extends AnyFunSuite with SitesFixture {
+class ClientTableSuite extends AnyFunSuite with SitesFixture {
   override protected def settings: Map[String, String] = Map("spark.coffer.enclave" -> "none")
 
   private def asked(sql: String): RunAtClient = {
@@ -131,7 +131,7 @@ class OwnRowsSuite extends AnyFunSuite with SitesFixture {
 
   test("rows of the query's own are at home already") {
     val plan = split("SELECT id FROM e JOIN VALUES (1), (2) AS v(n) ON id = n")
-    assert(plan.collect { case h: Home => h }.forall(_.output.map(_.name) == Seq("id")))
+    assert(plan.collect { case h: ClientRows => h }.forall(_.output.map(_.name) == Seq("id")))
   }
 }
 

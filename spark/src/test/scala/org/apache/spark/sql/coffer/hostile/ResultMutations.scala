@@ -9,21 +9,21 @@ import gadget.Gadget
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.sql.coffer.exec.TaskOutcome
 
-/** Lies about what a task returns: map statuses, and the sealed streams and records of results. */
-object ResultLies {
+/** Mutations about what a task returns: map statuses, and the sealed streams and records of results. */
+object ResultMutations {
 
-  val all: Map[String, Random => Lie] = Map(
+  val all: Map[String, Random => Mutation] = Map(
     "map-sizes-zero" -> statuses((sizes, _) => sizes.map(_ => 0L)),
     "map-sizes-one-zero" -> statuses((sizes, rng) => if (sizes.isEmpty) sizes else sizes.updated(rng.nextInt(sizes.length), 0L)),
     "map-sizes-huge" -> statuses((sizes, rng) => sizes.map(_ => 1L << (40 + rng.nextInt(22)))),
     "map-sizes-swapped" -> statuses((sizes, rng) => rng.shuffle(sizes.toSeq).toArray),
     "map-sizes-more" -> statuses((sizes, rng) => sizes ++ Array.fill(1 + rng.nextInt(9))(1000L)),
     "map-of-another-id" -> (rng =>
-      new Told(rng,
+      new Applied(rng,
         {
           case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), Museum.commit(rng).map(_.mapId).getOrElse(s.mapId + 1))
         })),
-    "map-of-no-id" -> (rng => new Told(rng, { case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), rng.nextLong()) })),
+    "map-of-no-id" -> (rng => new Applied(rng, { case s: MapStatus => MapStatus(s.location, TaskEnd.sizes(s), rng.nextLong()) })),
     "result-stream-flipped" -> streams(Bytes.flipped),
     "result-stream-cut" -> streams(Bytes.cut),
     "result-stream-extended" -> streams(Bytes.extended),
@@ -40,11 +40,11 @@ object ResultLies {
     "result-stream-of-an-earlier-query" -> outcomes((o, rng) => Museum.outcome(rng).fold(o)(old => o.copy(stream = old.stream))),
     "result-commit-of-an-earlier-query" -> outcomes((o, rng) => Museum.outcome(rng).fold(o)(old => o.copy(commit = old.commit))),
     "result-without-bytes" -> outcomes((o, _) => o.copy(stream = null, commit = null, counters = null, metrics = null)),
-    "result-missing" -> (rng => new Told(rng, { case _: TaskOutcome => null })),
-    "result-of-another-class" -> (rng => new Told(rng, { case _: TaskOutcome => Seq("a result") })),
-    "gadget-as-result" -> (rng => new Told(rng, { case _: TaskOutcome => new Gadget })),
-    "gadget-as-map-status" -> (rng => new Told(rng, { case _: MapStatus => new Gadget })),
-    "gadget-inside-a-result" -> (rng => new Told(rng, { case value @ (_: TaskOutcome | _: MapStatus) => inside(value, rng) }))
+    "result-missing" -> (rng => new Applied(rng, { case _: TaskOutcome => null })),
+    "result-of-another-class" -> (rng => new Applied(rng, { case _: TaskOutcome => Seq("a result") })),
+    "gadget-as-result" -> (rng => new Applied(rng, { case _: TaskOutcome => new Gadget })),
+    "gadget-as-map-status" -> (rng => new Applied(rng, { case _: MapStatus => new Gadget })),
+    "gadget-inside-a-result" -> (rng => new Applied(rng, { case value @ (_: TaskOutcome | _: MapStatus) => inside(value, rng) }))
   )
 
   private def inside(value: Any, rng: Random): Any = {
@@ -53,26 +53,26 @@ object ResultLies {
     Seq[Any](Some(List[Any](value, new Gadget)), Array[AnyRef](new Gadget), map, (value, new Gadget))(rng.nextInt(4))
   }
 
-  private def statuses(lie: (Array[Long], Random) => Array[Long]): Random => Lie = rng =>
-    new Told(rng, { case s: MapStatus => MapStatus(s.location, lie(TaskEnd.sizes(s), rng), s.mapId) })
+  private def statuses(mutation: (Array[Long], Random) => Array[Long]): Random => Mutation = rng =>
+    new Applied(rng, { case s: MapStatus => MapStatus(s.location, mutation(TaskEnd.sizes(s), rng), s.mapId) })
 
-  private def outcomes(lie: (TaskOutcome, Random) => TaskOutcome): Random => Lie = rng =>
-    new Told(rng, { case o: TaskOutcome => lie(o, rng) })
+  private def outcomes(mutation: (TaskOutcome, Random) => TaskOutcome): Random => Mutation = rng =>
+    new Applied(rng, { case o: TaskOutcome => mutation(o, rng) })
 
-  private def streams(lie: (Array[Byte], Random) => Array[Byte]): Random => Lie =
-    outcomes((o, rng) => o.copy(stream = lie(o.stream, rng)))
+  private def streams(mutation: (Array[Byte], Random) => Array[Byte]): Random => Mutation =
+    outcomes((o, rng) => o.copy(stream = mutation(o.stream, rng)))
 
   /** Told of every task that fits, or of one only. */
-  private final class Told(rng: Random, lie: PartialFunction[Any, Any]) extends Lie {
+  private final class Applied(rng: Random, mutation: PartialFunction[Any, Any]) extends Mutation {
     private val always = rng.nextBoolean()
-    private var told = false
+    private var applied = false
 
-    override def atEnd(end: TaskEnd): Unit = if ((always || !told) && lie.isDefinedAt(end.value)) {
-      val other = lie(end.value)
-      if (!ResultLies.same(other, end.value)) {
+    override def atEnd(end: TaskEnd): Unit = if ((always || !applied) && mutation.isDefinedAt(end.value)) {
+      val other = mutation(end.value)
+      if (!ResultMutations.same(other, end.value)) {
         end.returns(other)
-        told = true
-        Hostile.did(s"${ResultLies.shape(end.value)} became ${ResultLies.shape(other)}")
+        applied = true
+        Hostile.did(s"${ResultMutations.shape(end.value)} became ${ResultMutations.shape(other)}")
       }
     }
   }

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.viewfs.ViewFileSystem
  * scheme means is settings' word, so the file system that they make is asked, not the scheme. Settings cannot be trusted to say all: the client engine
  * refuses every URL whose scheme it does not know as a remote one's.
  */
-private[plugin] object Places {
+private[plugin] object PathTargets {
 
   /** Views of views, at most. */
   private val DEPTH = 8

@@ -6,16 +6,16 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.wire.{RunAtClient, TableScan}
-import org.apache.spark.sql.coffer.translate.{Context, Fragments, HomeFragment, Leaf, LeafResolver}
+import org.apache.spark.sql.coffer.translate.{Context, Fragments, ClientFragment, Leaf, LeafResolver}
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
  * The part of a query that only the trusted site can do, as one fragment of one partition in the client engine, over the rows that each
- * [[HomeExec]] of its plan brings home and the tables that each [[HomeTableExec]] reads there.
+ * [[ClientRowsExec]] of its plan brings home and the tables that each [[ClientTableExec]] reads there.
  */
-case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with SealedNode {
+case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows of the result"),
@@ -25,31 +25,32 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with S
   override def output: Seq[Attribute] = part.output
   override def outputPartitioning: Partitioning = SinglePartition
   override def outputOrdering: Seq[SortOrder] = part.outputOrdering
-  override def nodeName: String = "CofferAtHome"
+  override def nodeName: String = "CofferClient"
   override protected def doCanonicalize(): SparkPlan = part.canonicalized
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferHomeExec =
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferClientExec =
     copy(part = newChild.asInstanceOf[CofferFragmentExec])
 
   private def run(): OpenedResult = {
     val query = CofferQuery.required(sparkContext)
     part.ready()
-    val home = CofferHomeExec.translate(part, query)
+    val clientRows = CofferClientExec.translate(part, query)
     val most = ClientBytes.of(conf)
-    HomeBounds.check(home, part.template, most)
+    ClientBounds.check(clientRows, part.template, most)
     val request = RunAtClient.newBuilder
       .setSession(query.session)
-      .setFragment(home.fragment.toByteString)
+      .setFragment(clientRows.fragment.toByteString)
       .setReadBytes(most)
       .setValues(part.subqueryExpressions.nonEmpty)
-    home.scans.foreach { s =>
+    clientRows.scans.foreach { s =>
       s.leaf.plan match {
-        case t: HomeTableExec =>
-          request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.home.table.info.getHandle))
+        case t: ClientTableExec =>
+          request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.clientTable.table.info.getHandle))
         case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at home"))
       }
     }
-    home.homes.map(_.plan).zipWithIndex.foreach {
-      case (home: HomeExec, id) => request.addInputs(RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(home.fetch()))
+    clientRows.clientParts.map(_.plan).zipWithIndex.foreach {
+      case (clientRows: ClientRowsExec, id) =>
+        request.addInputs(RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(clientRows.fetch()))
       case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come home"))
     }
     query.client.runAtClient(request.build())
@@ -86,7 +87,7 @@ case class CofferHomeExec(part: CofferFragmentExec) extends UnaryExecNode with S
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 
-object CofferHomeExec {
+object CofferClientExec {
 
   /** In one partition there is nothing to exchange. */
   def withoutExchanges(plan: SparkPlan): SparkPlan = RootSort.restore(plan).transformUp {
@@ -94,23 +95,23 @@ object CofferHomeExec {
     case b: BroadcastExchangeExec => b.child
   }
 
-  private object HomeLeaves extends LeafResolver {
+  private object ClientLeaves extends LeafResolver {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
-      case home: HomeExec => Some(home.leaf)
-      case table: HomeTableExec => Some(table.leaf)
+      case clientRows: ClientRowsExec => Some(clientRows.leaf)
+      case table: ClientTableExec => Some(table.leaf)
       case _ => None
     }
   }
 
   /** The fragment, with the values of subqueries in their places. */
-  private[coffer] def translate(part: CofferFragmentExec, query: CofferQuery): HomeFragment = {
+  private[coffer] def translate(part: CofferFragmentExec, query: CofferQuery): ClientFragment = {
     val context = part.context(query)
     val last = part.template match {
       case CollectTailExec(_, child) => child
       case other => other
     }
     val template = last.transform { case p => p.transformExpressions { case e => context.known(e) } }
-    Fragments.home(template, Context(HomeLeaves, query.subqueryId, hiding = context.hiding)) match {
+    Fragments.atClient(template, Context(ClientLeaves, query.subqueryId, hiding = context.hiding)) match {
       case Right(translated) => translated
       case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
     }

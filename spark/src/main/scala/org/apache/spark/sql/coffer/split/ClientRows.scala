@@ -7,8 +7,8 @@ import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.coffer.translate.Opened
 
 /** How a column comes home: as it is, or opened from a stored column. */
-final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind, form: Option[Form]) {
-  def text: String = form match {
+final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind, encoding: Option[StoredEncoding]) {
+  def text: String = encoding match {
     case Some(f) => s"${output.name} from ${f.stored.protection}"
     case None => output.name
   }
@@ -18,15 +18,15 @@ final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind,
     output,
     from,
     kind,
-    form.map(f => (f.table.info.getHandle, f.stored.name)),
-    if (kind == Decrypt.Kind.VALUE) form.flatMap(_.place) else None)
+    encoding.map(f => (f.table.info.getHandle, f.stored.name)),
+    if (kind == Decrypt.Kind.VALUE) encoding.flatMap(_.position) else None)
 }
 
 /** The rows of a part of the query that runs in engines, brought home and opened. Above it the client engine works. */
-case class Home(away: LogicalPlan, openings: Seq[Opening]) extends LeafNode {
+case class ClientRows(inEngines: LogicalPlan, openings: Seq[Opening]) extends LeafNode {
   override def output: Seq[Attribute] = openings.map(_.output)
-  override def innerChildren: Seq[QueryPlan[_]] = Seq(away)
-  override def computeStats(): Statistics = away.stats
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(inEngines)
+  override def computeStats(): Statistics = inEngines.stats
   override def references: AttributeSet = AttributeSet.empty
   override protected def doCanonicalize(): LogicalPlan = this
 }

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.{AccumulatorContext, AccumulatorV2}
 import org.apache.spark.util.io.ChunkedByteBuffer
 
-/** A lie that changed nothing is not counted; one about row counts reaches the driver's metrics. */
-class RecordLiesSuite extends AnyFunSuite with BeforeAndAfterAll {
+/** A mutation that changed nothing is not counted; one about row counts reaches the driver's metrics. */
+class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
   private var spark: SparkSession = _
 
   override def beforeAll(): Unit = {
@@ -41,9 +41,9 @@ class RecordLiesSuite extends AnyFunSuite with BeforeAndAfterAll {
     result("a map status", commits)
   }
 
-  /** What was done, by a lie told of these tasks one after the other. */
-  private def deeds(lie: String, tasks: DirectTaskResult[Any]*): Seq[String] = {
-    Hostile.arm(lie, 7)
+  /** What was done, by a mutation applied of these tasks one after the other. */
+  private def deeds(mutation: String, tasks: DirectTaskResult[Any]*): Seq[String] = {
+    Hostile.arm(mutation, 7)
     tasks.foreach(Hostile.taskEnds)
     Hostile.disarm().toSeq
   }
@@ -57,9 +57,9 @@ class RecordLiesSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("without earlier tasks there is no earlier record to show") {
-    Seq("record-of-an-earlier-map", "record-of-a-result").foreach { lie =>
+    Seq("record-of-an-earlier-map", "record-of-a-result").foreach { mutation =>
       Museum.clear()
-      assert(deeds(lie, map(commit(1))).isEmpty, lie)
+      assert(deeds(mutation, map(commit(1))).isEmpty, mutation)
     }
     // An altered record is none of an earlier task's.
     Museum.clear()
@@ -72,9 +72,9 @@ class RecordLiesSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("a task without records has none that are missing") {
-    Seq("record-missing", "record-flipped", "record-for-other-maps-too").foreach { lie =>
-      assert(deeds(lie, result("a map status")).isEmpty, lie)
-      assert(deeds(lie, map(commit(1))).nonEmpty, lie)
+    Seq("record-missing", "record-flipped", "record-for-other-maps-too").foreach { mutation =>
+      assert(deeds(mutation, result("a map status")).isEmpty, mutation)
+      assert(deeds(mutation, map(commit(1))).nonEmpty, mutation)
     }
   }
 
@@ -107,9 +107,9 @@ class RecordLiesSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private val targets = Map("row-counts-zero" -> 0L, "row-counts-one" -> 1L, "row-counts-huge" -> (1L << 50))
 
-  targets.foreach { case (lie, target) =>
-    test(s"$lie: the driver's metrics become $target and stay so") {
-      Hostile.arm(lie, 7)
+  targets.foreach { case (mutation, target) =>
+    test(s"$mutation: the driver's metrics become $target and stay so") {
+      Hostile.arm(mutation, 7)
       val rows = SQLMetrics.createMetric(spark.sparkContext, "rows")
       val size = SQLMetrics.createSizeMetric(spark.sparkContext, "size")
       val own = SQLMetrics.createMetric(spark.sparkContext, "what the task counts itself")

@@ -125,7 +125,7 @@ def test_the_proposal_plans_as_explain_does(number: int, advised: Advised) -> No
     assert _operators(learned) == OPERATORS & {name for work in plan["hosts"] for name in work}
     # What is done at home: not indented, unlike what ends a fragment there.
     home = re.findall(r"^at home, by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
-    assert _operators("".join(home).splitlines()) == OPERATORS & set(plan["home"])
+    assert _operators("".join(home).splitlines()) == OPERATORS & set(plan["client"])
 
 
 @pytest.mark.parametrize("number", [6, 22])

@@ -27,10 +27,10 @@ class Choice:
     narrow: bool = False
 
 
-Place = tuple[str, str]
+ColumnRef = tuple[str, str]
 """Table and column."""
 
-Policy = Mapping[Place, Choice]
+Policy = Mapping[ColumnRef, Choice]
 """Columns that are not there are `tee`."""
 
 
@@ -39,10 +39,10 @@ class Use:
     """One thing that a statement computes on a column; `kind` and `other` as in Scala's `ColumnUses`. `partner`: of a join
     or comparison the other column, if it is a table's."""
 
-    place: Place
+    ref: ColumnRef
     kind: str
     other: str
-    partner: Place | None = None
+    partner: ColumnRef | None = None
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Understood:
 @dataclass(frozen=True)
 class Brought:
     """A part of a query that comes home. `values`: bytes of the values themselves; `bytes`: as they come; `work`: operators
-    in engines below it; `forms`: table, column and protection of the stored columns that these work on."""
+    in engines below it; `encodings`: table, column and protection of the stored columns that these work on."""
 
     rows: float
     values: float
     bytes: float
     columns: tuple[str, ...]
     work: tuple[str, ...]
-    forms: tuple[tuple[str, str, str], ...]
+    encodings: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ class Weighed:
     """A statement under a policy: what comes home, and which operators run there; or why it cannot run."""
 
     refusal: str | None
-    homes: tuple[Brought, ...]
+    parts: tuple[Brought, ...]
     above: tuple[str, ...]
 
     @property
     def values(self) -> float:
         """Bytes of all values that come home."""
-        return sum(home.values for home in self.homes)
+        return sum(part.values for part in self.parts)
 
     @property
     def bytes(self) -> float:
         """Bytes that come home."""
-        return sum(home.bytes for home in self.homes)
+        return sum(part.bytes for part in self.parts)
 
 
 class Planner:
@@ -119,14 +119,14 @@ class Planner:
                 one.get("refusal"),
                 tuple(
                     Brought(
-                        home["rows"],
-                        home["values"],
-                        home["bytes"],
-                        tuple(home["columns"]),
-                        tuple(home["work"]),
-                        tuple((t, c, p) for t, c, p in home["forms"]),
+                        part["rows"],
+                        part["values"],
+                        part["bytes"],
+                        tuple(part["columns"]),
+                        tuple(part["work"]),
+                        tuple((t, c, p) for t, c, p in part["encodings"]),
                     )
-                    for home in one["homes"]
+                    for part in one["clientParts"]
                 ),
                 tuple(one["above"]),
             )
@@ -140,10 +140,10 @@ class Planner:
 
 
 def _use(found: dict[str, str]) -> Use:
-    place, other, table = (found["table"], found["column"]), found["other"], found["otherTable"]
+    ref, other, table = (found["table"], found["column"]), found["other"], found["otherTable"]
     if not table:
-        return Use(place, found["kind"], other)
-    return Use(place, found["kind"], f"{table}.{other}", (table, other))
+        return Use(ref, found["kind"], other)
+    return Use(ref, found["kind"], f"{table}.{other}", (table, other))
 
 
 def _policy(policy: Policy) -> str:

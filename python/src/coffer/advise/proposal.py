@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coffer.advise import checks, sizes, toml
-from coffer.advise.planner import Choice, Place, Planner, Understood, Weighed
+from coffer.advise.planner import Choice, ColumnRef, Planner, Understood, Weighed
 from coffer.advise.protections import Protections
 from coffer.advise.search import Facts, Found, facts, search
 from coffer.advise.tables import Table
@@ -17,7 +17,7 @@ class Proposal:
     """A policy and what it comes to. `planned`: of each statement why it is refused, and its plan otherwise."""
 
     hosts: bool
-    policy: dict[Place, Choice]
+    policy: dict[ColumnRef, Choice]
     text: str
     weighed: list[Weighed]
     planned: list[tuple[str | None, list[str]]]
@@ -52,9 +52,9 @@ def advise(
     found = search(planner, known, understood, slack)
     everything = range(len(statements))
 
-    def proposal(hosts: bool, policy: dict[Place, Choice], weighed: list[Weighed]) -> Proposal:
-        def why(place: Place) -> str:
-            return reason(place, understood, statements) if hosts else ""
+    def proposal(hosts: bool, policy: dict[ColumnRef, Choice], weighed: list[Weighed]) -> Proposal:
+        def why(ref: ColumnRef) -> str:
+            return reason(ref, understood, statements) if hosts else ""
 
         text = toml.policy_file(tables, policy, known, hosts, why)
         return Proposal(
@@ -72,12 +72,12 @@ def advise(
     return Advice(statements, tables, understood, known, found, enclaves, proposal(True, found.policy, found.weighed))
 
 
-def reason(place: Place, understood: list[Understood], statements: list[Statement]) -> str:
+def reason(ref: ColumnRef, understood: list[Understood], statements: list[Statement]) -> str:
     """What a column is used for, in words: "range in q1, q6"."""
     by_use: dict[str, list[str]] = {}
     for statement, one in zip(statements, understood, strict=True):
         for use in one.uses:
-            if use.place == place:
+            if use.ref == ref:
                 words = f"{use.kind} with {use.other}" if use.kind in ("join", "compare") and use.other else use.kind
                 if use.kind == "expression":
                     words = f"inside an expression ({use.other})" if use.other else "inside an expression"

@@ -112,9 +112,9 @@ class Protections:
         wanted = [some for some in sets if sum(_treated(row, texts).ordered for row in some) <= 1]
 
         def shown(some: tuple[Protection, ...]) -> tuple[int, int, int]:
-            places = [useful.index(row) for row in some]
+            refs = [useful.index(row) for row in some]
             leaks = frozenset[str]().union(*(_treated(row, texts).shows for row in some))
-            return max(places, default=-1), len(leaks), sum(1 << place for place in places)
+            return max(refs, default=-1), len(leaks), sum(1 << ref for ref in refs)
 
         return [self._named(some, texts) for some in sorted(wanted, key=shown)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coffer.advise import sizes, toml
-from coffer.advise.planner import Choice, Place, Understood, Weighed
+from coffer.advise.planner import Choice, ColumnRef, Understood, Weighed
 from coffer.advise.proposal import Advice, Proposal, reason
 from coffer.advise.tables import Table
 
@@ -61,7 +61,7 @@ def _enclaves(advice: Advice) -> list[str]:
 
 
 def _carried(advice: Advice) -> str:
-    computed = {use.place for one in advice.understood for use in one.uses if use.kind != "output"}
+    computed = {use.ref for one in advice.understood for use in one.uses if use.kind != "output"}
     carried = [f"{t.name}.{c.name}" for t in advice.tables for c in t.columns if (t.name, c.name) not in computed]
     return ", ".join(carried) if carried else "there are none here"
 
@@ -89,14 +89,14 @@ def _hosts(advice: Advice) -> list[str]:
     return lines
 
 
-def _column(advice: Advice, place: Place) -> list[str]:
-    choice = advice.hosts.policy.get(place, _NONE)
-    entry = toml.entry(place, choice, advice.facts)
+def _column(advice: Advice, ref: ColumnRef) -> list[str]:
+    choice = advice.hosts.policy.get(ref, _NONE)
+    entry = toml.entry(ref, choice, advice.facts)
     if choice == _NONE:
-        return [f"    {place[1]} = {entry}: not used; {advice.facts.protections.carried} if queries to come should read it"]
-    shows = advice.hosts.checked.hosts.get(".".join(place), ())
-    lines = [f"    {place[1]} = {entry}", f"        hosts see {'; '.join(shows)}"]
-    saved = advice.found.reasons.get(place, [])
+        return [f"    {ref[1]} = {entry}: not used; {advice.facts.protections.carried} if queries to come should read it"]
+    shows = advice.hosts.checked.hosts.get(".".join(ref), ())
+    lines = [f"    {ref[1]} = {entry}", f"        hosts see {'; '.join(shows)}"]
+    saved = advice.found.reasons.get(ref, [])
     protections = advice.facts.protections
     if choice.protections == (protections.allowing("sum"),) and not saved:
         lines.append(f"        in place of {protections.carried}, for its size: no statement has hosts add it up")
@@ -116,9 +116,9 @@ def _statement(name: str, weighed: Weighed, understood: Understood) -> list[str]
     if weighed.refusal is not None or understood.refusal is not None or understood.command:
         return []
     lines = [f"    {name}: {size(weighed.bytes)} come home; there {_operators(weighed.above)}"]
-    for home in weighed.homes:
-        columns = ", ".join(home.columns) or "no column"
-        lines.append(f"        hosts {_operators(home.work)}; home: {home.rows:,.0f} rows of {columns}")
+    for part in weighed.parts:
+        columns = ", ".join(part.columns) or "no column"
+        lines.append(f"        hosts {_operators(part.work)}; client: {part.rows:,.0f} rows of {columns}")
     return lines
 
 
@@ -133,7 +133,7 @@ def _cost(advice: Advice, proposal: Proposal) -> list[str]:
     lines = [f"  size on disk: about {size(proposal.bytes)}, {ratio:.2f} of plain Parquet"]
     seconds = "less than 0.1" if proposal.seconds < 0.1 else f"about {proposal.seconds:.1f}"
     lines.append(f"  encrypting: {seconds} s of one core for the schemes, beside reading and packing")
-    most = max((home.bytes for one in proposal.weighed for home in one.homes), default=0.0)
+    most = max((part.bytes for one in proposal.weighed for part in one.parts), default=0.0)
     if most > _DEFAULT_MOST:
         lines.append(f"  one part brings about {size(most)} home: set {_MOST} above its default of 1g")
     return lines
@@ -174,7 +174,7 @@ def table_of(advice: Advice) -> dict[str, Any]:
             {
                 "name": statement.name,
                 "refusal": one.refusal,
-                "uses": [{"column": ".".join(use.place), "kind": use.kind, "other": use.other} for use in one.uses],
+                "uses": [{"column": ".".join(use.ref), "kind": use.kind, "other": use.other} for use in one.uses],
             }
             for statement, one in zip(advice.statements, advice.understood, strict=True)
         ],
@@ -182,7 +182,7 @@ def table_of(advice: Advice) -> dict[str, Any]:
         "enclaves": _proposal(advice, advice.enclaves),
         "hosts": {
             **_proposal(advice, advice.hosts),
-            "all_std_values_home": sum(one.values for one in advice.found.std),
+            "all_std_values_to_client": sum(one.values for one in advice.found.std),
         },
     }
 
@@ -210,21 +210,21 @@ def _proposal(advice: Advice, proposal: Proposal) -> dict[str, Any]:
         "bytes": round(proposal.bytes),
         "ratio": round(proposal.bytes / max(1.0, plain), 3),
         "encrypt_seconds": round(proposal.seconds, 3),
-        "hosts_see": {place: list(shown) for place, shown in proposal.checked.hosts.items()},
+        "hosts_see": {ref: list(shown) for ref, shown in proposal.checked.hosts.items()},
         "warnings": [{"id": w.id, "place": w.place, "what": w.what} for w in proposal.checked.warnings],
         "saves": {
-            ".".join(place): {names[n]: by if by != float("inf") else None for n, by in saved}
-            for place, saved in (advice.found.reasons.items() if proposal.hosts else ())
+            ".".join(ref): {names[n]: by if by != float("inf") else None for n, by in saved}
+            for ref, saved in (advice.found.reasons.items() if proposal.hosts else ())
         },
         "plans": [
             {
                 "name": name,
                 "refusal": why,
-                "home_bytes": round(weighed.bytes),
-                "home_rows": round(sum(home.rows for home in weighed.homes)),
-                "hosts": [list(home.work) for home in weighed.homes],
-                "brought": [list(home.columns) for home in weighed.homes],
-                "home": list(weighed.above),
+                "client_bytes": round(weighed.bytes),
+                "client_rows": round(sum(part.rows for part in weighed.parts)),
+                "hosts": [list(part.work) for part in weighed.parts],
+                "brought": [list(part.columns) for part in weighed.parts],
+                "client": list(weighed.above),
                 "plan": plan,
             }
             for name, weighed, (why, plan) in zip(names, proposal.weighed, proposal.planned, strict=True)

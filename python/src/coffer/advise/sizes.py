@@ -38,7 +38,9 @@ def stored(table: Table, policy: Policy, protections: Protections) -> float:
     choices = [(column, policy.get((table.name, column.name), _TEE)) for column in table.columns]
     # The file's id and the row's number, which some values need, pack to nothing.
     return sum(
-        _form(table, column, choice.narrow, protections[name]) for column, choice in choices for name in choice.protections
+        _encoded(table, column, choice.narrow, protections[name])
+        for column, choice in choices
+        for name in choice.protections
     )
 
 
@@ -57,7 +59,7 @@ def _plain(table: Table, column: Column) -> float:
     return column.packed if column.packed is not None else table.rows * value_bytes(column) * _PACKED
 
 
-def _form(table: Table, column: Column, narrow: bool, protection: Protection) -> float:
+def _encoded(table: Table, column: Column, narrow: bool, protection: Protection) -> float:
     if protection.whole:
         return _plain(table, column)
     cost = protection.cost

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from coffer.advise import domains
 from coffer.advise.command import AdviseError
-from coffer.advise.planner import Choice, Place, Policy
+from coffer.advise.planner import Choice, ColumnRef, Policy
 from coffer.advise.search import Facts
 from coffer.advise.tables import Table
 
 _TITLE = "# Proposed by `coffer policy advise` from a workload: read it, and change what you know better."
 
 
-def policy_file(tables: Iterable[Table], policy: Policy, known: Facts, hosts: bool, why: Callable[[Place], str]) -> str:
+def policy_file(tables: Iterable[Table], policy: Policy, known: Facts, hosts: bool, why: Callable[[ColumnRef], str]) -> str:
     """The whole text. `why`: what is said of a column, or nothing."""
     head = [
         _TITLE,
@@ -32,10 +32,10 @@ def policy_file(tables: Iterable[Table], policy: Policy, known: Facts, hosts: bo
     for table in tables:
         head += ["", f"[tables.{_key(table.name)}.columns]"]
         for column in table.columns:
-            place = (table.name, column.name)
-            reason = why(place)
+            ref = (table.name, column.name)
+            reason = why(ref)
             head += [f"# {line}" for line in reason.splitlines()]
-            head.append(f"{_key(column.name)} = {entry(place, policy.get(place, Choice(('tee',))), known)}")
+            head.append(f"{_key(column.name)} = {entry(ref, policy.get(ref, Choice(('tee',))), known)}")
     return "\n".join(head) + "\n"
 
 
@@ -49,18 +49,18 @@ def writable(file: Path) -> None:
         )
 
 
-def entry(place: Place, choice: Choice, known: Facts) -> str:
+def entry(ref: ColumnRef, choice: Choice, known: Facts) -> str:
     """A column's value in the policy."""
     named = [f'"{protection}"' for protection in choice.protections]
     protection = named[0] if len(named) == 1 else f"[{', '.join(named)}]"
-    column, domain = known.column(place), known.domains.get(place)
+    column, domain = known.column(ref), known.domains.get(ref)
     more = []
     if domain is not None and domain.written and known.protections.using("domain") & set(choice.protections):
         more.append(f"domain = {domains.written(domain, column)}")
     if choice.link:
         more.append(f'link = "{choice.link}"')
     if domain is not None and known.protections.using("rows") & set(choice.protections):
-        more.append(f"rows = {domains.summed_rows(domain, known.tables[place[0]].rows)}")
+        more.append(f"rows = {domains.summed_rows(domain, known.tables[ref[0]].rows)}")
     return f"{{ protection = {protection}, {', '.join(more)} }}" if more else protection
 
 

@@ -69,10 +69,10 @@ _LONGER = frozenset({"COFFER_STREAM_FORMAT", "COFFER_STREAM_LENGTH", "stream_ord
 _CUT = frozenset({"COFFER_STREAM_CUT", "COFFER_STREAM_LENGTH", "COFFER_STREAM_MISSING", "stream_length"})
 _MISSING = frozenset({"COFFER_STREAM_MISSING", "stream_length"})
 _REPEATED = frozenset({"COFFER_STREAM_REPEATED", "stream_order"})
-_ATTEMPT = frozenset({"COFFER_STREAM_ATTEMPT", "stream_place"})
-_FOREIGN = frozenset({"COFFER_STREAM_FOREIGN", "stream_place"})
+_ATTEMPT = frozenset({"COFFER_STREAM_ATTEMPT", "stream_identity"})
+_FOREIGN = frozenset({"COFFER_STREAM_FOREIGN", "stream_identity"})
 # Which of them, depends on the bit or byte.
-_AT_CLIENT = _by("stream", "tag", "order", "length", "format", "place") | {"stream_count"}
+_AT_CLIENT = _by("stream", "tag", "order", "length", "format", "identity") | {"stream_count"}
 _STREAM = _by("COFFER_FRAME", "TAG", "ORDER", "LENGTH", "FORMAT") | _by(
     "COFFER_STREAM", "FORMAT", "LENGTH", "CUT", "ATTEMPT", "FOREIGN", "MISSING", "REPEATED"
 )
@@ -390,7 +390,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("client-input-as-another-task", _COMMIT | {"result_partition"}),
     _must("client-input-as-the-other", _COMMIT),
     _must("client-input-record-of-the-other", _COMMIT),
-    _must("client-input-stream-of-the-other", {"stream_place", "stream_tag"}),
+    _must("client-input-stream-of-the-other", {"stream_identity", "stream_tag"}),
     _must("client-input-extended", {"stream_order"}),
     _must("client-input-emptied", {"stream_length"}),
     _must("client-input-twice", {"stream_order"}),

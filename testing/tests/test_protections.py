@@ -227,7 +227,7 @@ def test_the_last_rows(employed: Driver) -> None:
 
 
 def test_too_much_to_bring_home_is_refused(employed: Driver) -> None:
-    with pytest.raises(QueryFailed, match=r"(?s)too_much_home.*client\.maxBytes") as failed:
+    with pytest.raises(QueryFailed, match=r"(?s)too_much_at_client.*client\.maxBytes") as failed:
         employed.query("select name from employees order by name", {"spark.coffer.client.maxBytes": "100k"})
     assert "protection" in str(failed.value)
 
@@ -261,17 +261,17 @@ def test_tpch_at_home(number: int, expected: Expected, alone: Driver) -> None:
 
 
 def test_what_is_read_at_home_is_bounded_shown_and_verified(alone: Driver) -> None:
-    ope = r'(?s)too_much_home.*`l_shipdate`.*coffer\.`lineitem`.*"ope" in the policy would do.*client\.maxBytes'
+    ope = r'(?s)too_much_at_client.*`l_shipdate`.*coffer\.`lineitem`.*"ope" in the policy would do.*client\.maxBytes'
     with pytest.raises(QueryFailed, match=ope):
         alone.query("select max(l_shipdate) from lineitem", {"spark.coffer.client.maxBytes": "100k"})
     # Of texts only a prefix has an order: no protection gives hosts the greatest.
     with pytest.raises(
-        QueryFailed, match=r"(?s)too_much_home.*coffer\.`lineitem`.*`l_comment` is compared by size"
+        QueryFailed, match=r"(?s)too_much_at_client.*coffer\.`lineitem`.*`l_comment` is compared by size"
     ) as failed:
         alone.query("select max(l_comment) from lineitem", {"spark.coffer.client.maxBytes": "100k"})
     assert "would do" not in str(failed.value)
     # Only while it is read: the condition might have pruned more.
-    with pytest.raises(QueryFailed, match=r"(?s)too_much_home.*`l_orderkey` of table `lineitem`.*client\.maxBytes"):
+    with pytest.raises(QueryFailed, match=r"(?s)too_much_at_client.*`l_orderkey` of table `lineitem`.*client\.maxBytes"):
         alone.query("select count(*) from lineitem where l_orderkey > 3", {"spark.coffer.client.maxBytes": "100k"})
     text = alone.run(EXPLAINED, sql="select sum(l_tax) from lineitem")
     assert "read at home, by the client engine: coffer.`lineitem`, at most" in text

@@ -231,8 +231,8 @@ fn seeds_adopted() -> Vec<Seed> {
         seed("signed_key_under_another_kek", signed_as(KEK_OF_ANOTHER)),
         seed("signed_key_by_other_metadata", signed_as(METADATA_OTHER)),
         seed("signed_key_as_the_footers", signed_as(COLUMN_AS_FOOTER)),
-        seed("sealed_said_to_be_signed", sealed_as(CLEAR)),
-        seed("signed_said_to_be_sealed", [&[0], signed].concat()),
+        seed("sealed_marked_as_signed", sealed_as(CLEAR)),
+        seed("signed_marked_as_sealed", [&[0], signed].concat()),
         seed(
             "sealed_flipped",
             with(&whole, whole.len() / 2, &[whole[whole.len() / 2] ^ 1]),

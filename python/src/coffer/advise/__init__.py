@@ -24,7 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--passphrase-file", type=Path, help=f"file with the passphrase, for sealed tables (default: ${PASSPHRASE})"
     )
     parser.add_argument(
-        "--bring-home", type=int, default=0, metavar="BYTES", help="what a statement may bring home to show less"
+        "--bring-to-client",
+        "--bring-home",
+        type=int,
+        default=0,
+        metavar="BYTES",
+        help="what a statement may bring home to show less",
     )
     parser.add_argument("--without-enclaves", action="store_true", help="--write: the policy for host engines")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the policy as TOML")
@@ -45,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = tables.read(arguments.tables, spark.columns, home, arguments.passphrase_file)
             table = protections.read()
             planned = spark.planner(found, table)
-            advice = proposal.advise(planned, found, statements, table, arguments.bring_home)
+            advice = proposal.advise(planned, found, statements, table, arguments.bring_to_client)
     except AdviseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -75,7 +75,7 @@ def _hosts(advice: Advice) -> list[str]:
     lines.append(
         f"  All columns std would show least: {size(std)} of values would then come home in all, in place of {size(now)};"
     )
-    lines.append("  --bring-home SIZE lets each statement bring so much more home where a column then shows less.")
+    lines.append("  --bring-to-client SIZE lets each statement bring so much more home where a column then shows less.")
     for table in advice.tables:
         lines.append(f"  {table.name}")
         for column in table.columns:

@@ -341,8 +341,8 @@ pub(crate) struct PolicyAdvise {
     #[arg(required = true)]
     pub(crate) tables: Vec<String>,
     /// Without enclaves: how much more a statement may bring home where a column then shows less
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) bring_home: Option<u64>,
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "bring-home")]
+    pub(crate) bring_to_client: Option<u64>,
     /// Write the policy for enclaves to this file, with a comment for each column
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<LocalPath>,

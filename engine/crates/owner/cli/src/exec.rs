@@ -74,8 +74,8 @@ pub(crate) fn advise(site: &Site, args: &PolicyAdvise) -> Result<(), Failure> {
         .map(|table| table.split_once('=').map_or(table.as_str(), |named| named.1));
     paths.map(local).collect::<Result<Vec<_>, _>>()?;
     python(site, "advise", None, None, |command| {
-        if let Some(bytes) = args.bring_home {
-            command.arg("--bring-home").arg(bytes.to_string());
+        if let Some(bytes) = args.bring_to_client {
+            command.arg("--bring-to-client").arg(bytes.to_string());
         }
         if let Some(file) = &args.write {
             command.arg("--write").arg(file.as_os_str());

@@ -275,7 +275,7 @@ impl Service {
                 ))
             }
             ClientMessage::RunAtClient => {
-                let request: RunAtClient = decode(message, "RUN_AT_HOME")?;
+                let request: RunAtClient = decode(message, "RUN_AT_CLIENT")?;
                 Ok(Reply::of(
                     self.run_at_client(&request)?,
                     request.session,

@@ -227,7 +227,7 @@ async fn the_client_engine_reads_tables_itself() {
     assert_eq!(rows.column(1).null_count(), 120);
 
     let refused = tables.read(&columns, 100).await.unwrap_err();
-    assert_eq!(refused.code, "too_much_home");
+    assert_eq!(refused.code, "too_much_at_client");
     assert!(
         refused.message.contains("`born`, `name` of table `people`"),
         "{}",
@@ -289,7 +289,7 @@ async fn work_at_the_client_keeps_to_its_memory() {
     request.inputs = vec![ClientInput { input_id: 0, kept: 0 }];
     let refused = tables.client.rows_of(ClientMessage::RunAtClient, &request).await;
     let refused = refused.unwrap_err();
-    assert_eq!(refused.code, "too_much_home", "{}", refused.message);
+    assert_eq!(refused.code, "too_much_at_client", "{}", refused.message);
     assert!(
         refused.message.contains("2097152 bytes of memory"),
         "{}",

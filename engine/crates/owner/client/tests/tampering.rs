@@ -372,13 +372,13 @@ async fn results_are_taken_whole_and_once() {
     }
     let (mut request, outputs) = rerun(&mut ready, 10).await;
     request.results[0].stream = outputs[1].streams[&0].clone();
-    assert_eq!(ready.client.rows(&request).await.unwrap_err().code, "stream_place");
+    assert_eq!(ready.client.rows(&request).await.unwrap_err().code, "stream_identity");
 
     // An earlier execution's commit and stream, replayed into a later one.
     let (mut request, _) = rerun(&mut ready, 11).await;
     request.results[0] = good.results[0].clone();
     let problem = ready.client.rows(&request).await.unwrap_err();
-    assert_eq!(problem.code, "commit_place");
+    assert_eq!(problem.code, "commit_identity");
 
     ready.client.rows(&good).await.unwrap();
     assert_eq!(ready.client.rows(&good).await.unwrap_err().code, "result_partition");

@@ -94,8 +94,8 @@ impl ConfigDirError {
     /// A stable word for the cause.
     pub fn code(&self) -> &'static str {
         match self {
-            ConfigDirError::Unknown => "home_unknown",
-            ConfigDirError::Create { .. } => "home_create",
+            ConfigDirError::Unknown => "config_dir_unknown",
+            ConfigDirError::Create { .. } => "config_dir_create",
         }
     }
 

@@ -13,7 +13,7 @@ macro_rules! by_check {
             coffer_sealing::RefusedBy::Length => concat!($code, "_LENGTH"),
             coffer_sealing::RefusedBy::Order => concat!($code, "_ORDER"),
             coffer_sealing::RefusedBy::Format => concat!($code, "_FORMAT"),
-            coffer_sealing::RefusedBy::Identity => concat!($code, "_PLACE"),
+            coffer_sealing::RefusedBy::Identity => concat!($code, "_IDENTITY"),
             coffer_sealing::RefusedBy::Nothing => "COFFER_SEALING",
         }
     };
@@ -166,7 +166,7 @@ impl Check {
         match self {
             Self::Opening { source, .. } => by_check!("COFFER_OPENING", source),
             Self::Malformed(_) => "COFFER_MALFORMED",
-            Self::DescriptorIdentity => "COFFER_DESCRIPTOR_PLACE",
+            Self::DescriptorIdentity => "COFFER_DESCRIPTOR_IDENTITY",
             Self::FragmentDigest => "COFFER_FRAGMENT_DIGEST",
             Self::ObjectMissing(_) => "COFFER_OBJECT_MISSING",
             Self::ObjectDigest(_) => "COFFER_OBJECT_DIGEST",

@@ -16,7 +16,7 @@ macro_rules! by_check {
             coffer_sealing::RefusedBy::Length => concat!($code, "_length"),
             coffer_sealing::RefusedBy::Order => concat!($code, "_order"),
             coffer_sealing::RefusedBy::Format => concat!($code, "_format"),
-            coffer_sealing::RefusedBy::Identity => concat!($code, "_place"),
+            coffer_sealing::RefusedBy::Identity => concat!($code, "_identity"),
             coffer_sealing::RefusedBy::Nothing => "sealing",
         }
     };

@@ -58,7 +58,7 @@ coffer_sealing::error_table! {
     Self::ObjectTaken(_) => "object_taken";
     Self::CommitCount { .. } => "commit_count";
     Self::CommitOpening { source, .. } => by_check!("commit_opening", source), ALTERED;
-    Self::CommitIdentity { .. } => "commit_place", ALTERED;
+    Self::CommitIdentity { .. } => "commit_identity", ALTERED;
     Self::CommitRepeated { .. } => "commit_repeated", ALTERED;
     Self::Mixed { .. } => "mixed",
         "executors or shuffle files were lost, and with them rows that come out otherwise each time they are made (a limit over rows in no order, first, last); run the query again";
@@ -71,11 +71,11 @@ coffer_sealing::error_table! {
     Self::ForHosts(_) => "for_hosts",
         "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on";
     Self::KeptUnknown(_) => "kept_unknown";
-    Self::TooMuchAtClient(_) => "too_much_home",
+    Self::TooMuchAtClient(_) => "too_much_at_client",
         "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes";
-    Self::TooMuchRead { .. } => "too_much_home",
+    Self::TooMuchRead { .. } => "too_much_at_client",
         "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes";
-    Self::ClientMemory(_) => "too_much_home",
+    Self::ClientMemory(_) => "too_much_at_client",
         "joins are done at home where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes";
     Self::ClientColumn(_) => "column";
     Self::Opening(error) => by_check!("opening", error), ALTERED;

@@ -48,7 +48,7 @@ const BROUGHT: &[&str] = &[
     "stream_order",
     "stream_length",
     "stream_format",
-    "stream_place",
+    "stream_identity",
 ];
 /// Frames in another order: the next one is not the one that was due, or where it should begin there is none.
 const ORDER: &[&str] = &["COFFER_FRAME_ORDER", "COFFER_STREAM_CUT", "COFFER_STREAM_FORMAT"];
@@ -90,7 +90,7 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         "empty-stream-out" | "drop-target-out" => &["COFFER_STREAM_MISSING", "stream_length"],
         "repeat-stream-out" => &["COFFER_STREAM_REPEATED", "stream_order"],
         "replay-stream-out" | "mix-attempts" | "commit-of-another-attempt" => {
-            &["COFFER_STREAM_ATTEMPT", "stream_place"]
+            &["COFFER_STREAM_ATTEMPT", "stream_identity"]
         }
         "end-stream-early-out"
         | "replay-stream-relabelled-out"

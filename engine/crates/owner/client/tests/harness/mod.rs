@@ -216,7 +216,7 @@ impl Client {
         self.rows_of(ClientMessage::OpenResult, request).await
     }
 
-    /// The rows of an OPEN_RESULT or a RUN_AT_HOME.
+    /// The rows of an OPEN_RESULT or a RUN_AT_CLIENT.
     pub async fn rows_of<Q: prost::Message>(
         &mut self,
         kind: ClientMessage,

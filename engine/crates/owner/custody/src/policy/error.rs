@@ -347,7 +347,7 @@ coffer_sealing::error_table! {
         "remove `master` from the table's entry, or choose another folder: the zone decides";
     Self::PlainInZone { .. } => "plain_in_zone",
         "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones";
-    Self::PathUnknown { .. } => "place_unknown",
+    Self::PathUnknown { .. } => "path_unknown",
         "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle";
     Self::ZonesDiffer { .. } => "zones_differ",
         "write the path without links, or make the table elsewhere";

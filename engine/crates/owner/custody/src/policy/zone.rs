@@ -334,10 +334,10 @@ mod tests {
         };
         assert_eq!((code("zone", "t"), code("zone", "zone/t")), ("", "plain_in_zone"));
         // A link that leads in a circle, on the path or as the zone; a name that no file has.
-        assert_eq!(code("zone", "round/t"), "place_unknown");
-        assert_eq!(code("round", "t"), "place_unknown");
+        assert_eq!(code("zone", "round/t"), "path_unknown");
+        assert_eq!(code("round", "t"), "path_unknown");
         let long = "x".repeat(300);
-        assert_eq!(code("zone", &long), "place_unknown");
+        assert_eq!(code("zone", &long), "path_unknown");
         assert!(with("zone").zone_of(&at("round")).is_err());
         // A folder that this process may not look into; the superuser looks into every one.
         let mode = |mode| std::fs::set_permissions(at("closed"), std::fs::Permissions::from_mode(mode)).unwrap();
@@ -345,7 +345,7 @@ mod tests {
         let closed = std::fs::read_dir(at("closed")).is_err();
         let answer = code("zone", "closed/inner/link/t");
         mode(0o755);
-        assert_eq!(answer, if closed { "place_unknown" } else { "plain_in_zone" });
+        assert_eq!(answer, if closed { "path_unknown" } else { "plain_in_zone" });
         // Without zones nobody asks.
         assert!(
             policy("", folder.path())

@@ -33,7 +33,7 @@ private[coffer] object ClientBounds {
   private def refused(table: ClientTable, plan: SparkPlan, most: Long): CofferException = {
     val names = table.output.map(a => s"`${a.name}`").mkString(", ")
     new CofferException(
-      "too_much_home",
+      "too_much_at_client",
       s"reading $names of ${table.table.name()} at home takes ${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
         s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and cannot work on " +
         table.closed.map(a => s"`${a.name}`").mkString(", "),

@@ -92,7 +92,7 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
     withConf(ClientBytes.KEY -> "1k") {
       val before = client.ran.size
       val e = refused(spark.sql("SELECT sum(bonus), category FROM e GROUP BY category").collect())
-      assert(e.code == "too_much_home" && client.ran.size == before)
+      assert(e.code == "too_much_at_client" && client.ran.size == before)
       assert(e.plain.contains("`bonus`, `category`") || e.plain.contains("`category`, `bonus`"), e.plain)
       assert(e.plain.contains("coffer.`e`") && e.plain.contains("1024.0 B") && e.plain.contains("work on `bonus`"), e.plain)
       assert(e.hint.contains("`bonus` is summed: \"ashe\" in the policy would do") && e.hint.contains(ClientBytes.KEY), e.hint)

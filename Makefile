@@ -4,7 +4,7 @@
 # make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
 # make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
-# make attack  a host that lies, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
+# make attack  a malicious host, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
 # make lint    what `test` checks of the sources: formatters and linters of the three languages, clippy, rustdoc, pages, licences
 # make fuzz    fuzz targets under libFuzzer, TIME seconds each; TARGET=name, TARGET=all
@@ -30,7 +30,7 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 
 JAR := spark/target/coffer-spark.jar
-# With the plugin's jar comes that of the lying executor (adversary/), which is test code.
+# With the plugin's jar comes that of the malicious executor (adversary/), which is test code.
 HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apache/spark/sql/coffer/,hostile recorded)
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1

@@ -1,4 +1,4 @@
-"""The same lies below Spark: engine/crates/owner/client/tests/attack, where the real client engine and
+"""The same mutations below Spark: engine/crates/owner/client/tests/attack, where the real client engine and
 real engines run in one process with a small executor between them, hundreds of times as fast."""
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def add(report: Report, runs: int, seed: int, only: frozenset[str] = frozenset()
             environment["COFFER_ATTACK_ONLY"] = ",".join(sorted(only))
         ended = _run([*command, "--test", "attack"], {**os.environ, **environment}, _BUILDS + runs * _RUN)
         if not counts.is_file():
-            raise RuntimeError(f"the lies below Spark were not counted: {' '.join(command)} ended with {ended}")
+            raise RuntimeError(f"the mutations below Spark were not counted: {' '.join(command)} ended with {ended}")
         mutations: dict[str, dict[str, Any]] = json.loads(counts.read_text())["mutations"]
     for name, counted in mutations.items():
         report.row(name).merge(counted)
     if ended != 0 and report.sound:
-        raise RuntimeError(f"the test of the lies below Spark ended with {ended}")
+        raise RuntimeError(f"the test of the mutations below Spark ended with {ended}")
 
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> int:
@@ -64,7 +64,7 @@ def _run(command: list[str], environment: dict[str, str], seconds: float) -> int
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"the lies below Spark did not end in {seconds:.0f} s") from error
+            raise RuntimeError(f"the mutations below Spark did not end in {seconds:.0f} s") from error
         finally:
             # The test is cargo's child, and would outlive it; so it would when this program is interrupted.
             if process.poll() is None:

@@ -10,7 +10,7 @@ from coffer_adversary.hostile import Applied
 
 _NEEDS = frozenset({"protected"})
 
-# By the mutation about a task's result that is told.
+# By the mutation about a task's result that is applied.
 _MUTATIONS = {
     "client-input-flipped": "result-stream-flipped",
     "client-input-cut": "result-stream-cut",

@@ -1,4 +1,4 @@
-"""An executor that lies: the component of `spark/src/test/…/hostile`, in a jar that is built beside the plugin's.
+"""A malicious executor: the component of `spark/src/test/…/hostile`, in a jar that is built beside the plugin's.
 
 It is loaded into the cluster's local driver and sleeps there until a mutation arms one of its mutations for one query.
 """

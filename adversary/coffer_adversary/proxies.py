@@ -86,7 +86,7 @@ class Proxies:
         )
 
     def probe(self, mutation: str, seed: int) -> dict[str, Any]:
-        """A mutation that needs no query, told to each engine: `what` was said (None: nothing could be), and its `answer`."""
+        """A mutation that needs no query, applied to each engine: `what` was said (None: nothing could be), and its `answer`."""
         answers = [self._ask(control, {"do": "probe", "mutation": mutation, "seed": seed}) for control in self._sockets()]
         return next((answer for answer in answers if answer["what"]), {"what": None, "answer": ""})
 

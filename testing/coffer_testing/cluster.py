@@ -119,7 +119,7 @@ class Cluster:
     def _start(self, role: str, arguments: list[str], name: str, env: dict[str, str]) -> Path:
         log = self.folder / f"{name}.log"
         host = self._hosts[len(self._daemons)]
-        # Secrets of the trusted site must not reach the untrusted one by inheritance.
+        # Secrets of the client site must not reach the untrusted one by inheritance.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("COFFER_")}
         with log.open("wb") as sink:
             daemon = start(

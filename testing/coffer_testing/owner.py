@@ -1,4 +1,4 @@
-"""A data owner for demo, tests and benchmarks: a home with a fresh keyring, and sealed tables made with `coffer`."""
+"""A data owner for demo, tests and benchmarks: a config directory with a fresh keyring, and sealed tables made with `coffer`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coffer._find import find_binary
 
 @dataclass(frozen=True)
 class Owner:
-    """A home folder and the file that holds its passphrase. `programs`: the folder of another build's programs."""
+    """A config directory and the file that holds its passphrase. `programs`: the folder of another build's programs."""
 
     home: Path
     passphrase_file: Path
@@ -21,7 +21,7 @@ class Owner:
 
     @staticmethod
     def create(folder: Path, programs: Path | None = None) -> Owner:
-        """Makes a home under `folder` with `coffer init` and a generated passphrase. The policy it writes accepts
+        """Makes a config directory under `folder` with `coffer init` and a generated passphrase. The policy it writes accepts
         simulated evidence, which is what this release has."""
         folder.mkdir(parents=True, exist_ok=True)
         passphrase_file = folder / "passphrase"
@@ -50,7 +50,7 @@ class Owner:
         return (self.home / "policy.toml").read_text()
 
     def sign(self, policy: str | None = None) -> None:
-        """Signs the policy as it lies in the home, or makes this text the policy first."""
+        """Signs the policy as it lies in the config directory, or makes this text the policy first."""
         if policy is not None:
             (self.home / "policy.toml").write_text(policy)
         self.coffer("policy", "sign", "--yes")
@@ -64,6 +64,6 @@ class Owner:
         return sealed
 
     def environment(self) -> dict[str, str]:
-        """This process's environment with the owner's home and passphrase in it."""
+        """This process's environment with the owner's config directory and passphrase in it."""
         passphrase = self.passphrase_file.read_text().rstrip("\n")
         return {**os.environ, "COFFER_HOME": str(self.home), "COFFER_PASSPHRASE": passphrase}

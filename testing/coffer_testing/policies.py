@@ -52,7 +52,7 @@ def without_enclaves(name: str) -> bool:
 
 
 def conf(name: str) -> dict[str, str]:
-    """Spark's settings for a policy. Without enclaves much comes home."""
+    """Spark's settings for a policy. Without enclaves much comes to the client."""
     return {"spark.coffer.enclave": "none", "spark.coffer.client.maxBytes": "8g"} if without_enclaves(name) else {}
 
 

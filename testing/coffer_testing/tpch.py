@@ -48,7 +48,7 @@ def _tests_jar() -> Path:
     jar = Path(os.environ.get("COFFER_M2", Path.home() / ".m2" / "repository")) / _JAR
     kept = cache_dir() / jar.name
     if not jar.is_file() and not kept.is_file():
-        # Not where Maven put it: that goes by its settings and the account's home folder, whatever HOME says.
+        # Not where Maven put it: that goes by its settings and the account's config directory, whatever HOME says.
         with tempfile.TemporaryDirectory(prefix="coffer-") as folder:
             artifact = f"org.apache.spark:spark-sql_2.13:{SPARK}:jar:tests"
             subprocess.run(

@@ -116,15 +116,15 @@ def test_the_proposal_plans_as_explain_does(number: int, advised: Advised) -> No
     text = text[text.index("no enclaves: fragments run in host engines") :]
     assert "UNVERIFIED" in text
     plan = next(plan for plan in advised.said["hosts"]["plans"] if plan["name"] == f"q{number}")
-    # What comes home, and as what, in whatever order; how much is a guess, for which the advisor looked at the data.
-    brought = re.findall(r"^brought home, by the client engine: (.*?)(?: \(about .*\))?$", text, re.MULTILINE)
+    # What comes to the client, and as what, in whatever order; how much is a guess, for which the advisor looked at the data.
+    brought = re.findall(r"^brought to the client engine: (.*?)(?: \(about .*\))?$", text, re.MULTILINE)
     parts = {tuple(sorted(line.split(", "))) for line in brought}
     assert parts == {tuple(sorted(columns)) for columns in plan["brought"]}
     # What hosts do: each fragment ends with what they learn by its operators.
     learned = re.findall(r"^ +((?:Filter|Join|Aggregate|Sort|Top rows)[^:]*):", text, re.MULTILINE)
     assert _operators(learned) == OPERATORS & {name for work in plan["hosts"] for name in work}
-    # What is done at home: not indented, unlike what ends a fragment there.
-    home = re.findall(r"^at home, by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
+    # What is done at the client: not indented, unlike what ends a fragment there.
+    home = re.findall(r"^by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
     assert _operators("".join(home).splitlines()) == OPERATORS & set(plan["client"])
 
 

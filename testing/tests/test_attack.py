@@ -38,10 +38,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]
 
 
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
-# Over columns of other protections than `tee`: all mutations that exist there alone, and some of those that any query is told.
+# Over columns of other protections than `tee`: all mutations that exist there alone, and some of those that apply to any query.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
 CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
-# What is broadcast there may be built at the client, where nobody can lie about it.
+# What is broadcast there may be built at the client, where nobody can change it.
 SOME = [
     mutation for mutation in registry.mutations() if "query" in mutation.needs and not mutation.name.startswith("broadcast-")
 ][::8]
@@ -79,7 +79,7 @@ def test_a_mutation_over_protected_columns_is_detected_or_harmless(mutation: Mut
 
 
 def test_the_proxy_and_the_registry_know_the_same_mutations(cluster: AttackCluster) -> None:
-    # The last engine may have been ended with its lie.
+    # The last engine may have been ended with its mutation.
     cluster.run(cluster.ask(random.Random(1)))
     assert set(cluster.proxies.mutations()) == {mutation.name for mutation in wire.MUTATIONS}
 

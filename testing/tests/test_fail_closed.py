@@ -23,7 +23,7 @@ from coffer_testing.runner import Driver, QueryFailed
 
 # What users are told to do instead.
 REWRITE = "rewrite this part of the query, or run it on the result"
-BRING = "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
+BRING = "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
 TAKE = "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)"
 
 # How many jobs the scheduler was ever given.
@@ -249,7 +249,7 @@ def test_event_log_outside_a_trusted_folder_is_refused(own: tuple[Owner, dict[st
     owner, tables = own
     (tmp_path / "events").mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (tmp_path / "events").as_uri()}
-    hint = "set spark.coffer.eventLog.trustedDir to a local folder of the trusted site"
+    hint = "set spark.coffer.eventLog.trustedDir to a local folder of the client site"
     refused(lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_EVENT_LOG", hint, "eventLog")
 
 

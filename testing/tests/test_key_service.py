@@ -94,7 +94,7 @@ class Service:
 
     @contextmanager
     def driver(self, account: str, **conf: str) -> Iterator[Driver]:
-        """A driver without home and passphrase, whose connections to the service are of this account."""
+        """A driver without config directory and passphrase, whose connections to the service are of this account."""
         door = self.sockets / account / "door"
         door.parent.mkdir(exist_ok=True)
         door.unlink(missing_ok=True)
@@ -160,7 +160,7 @@ def test_users_by_their_accounts(service: Service) -> None:
 
 
 def test_the_home_is_the_owners(service: Service) -> None:
-    """An account that is served reads nothing of the owner's home."""
+    """An account that is served reads nothing of the owner's config directory."""
     for file in ("keyring.coffer", "policy.toml", "audit/log"):
         assert (service.owner.home / file).exists()
         read = subprocess.run(command(ANN, "cat", service.owner.home / file), capture_output=True, timeout=60)

@@ -60,7 +60,7 @@ def rows(base: Path) -> Path:
     return file
 
 
-class Home:
+class Site:
     """An owner whose new tables have the master `payroll` of this URI."""
 
     def __init__(self, folder: Path, uri: str) -> None:
@@ -115,22 +115,22 @@ def test_a_table_under_each_kind_of_master(
         "keyring": "keyring:main",
     }
     for kind, uri in masters.items():
-        home = Home(tmp_path / kind, uri)
-        home.seal(rows)
-        assert home.opens() == 5000, kind
-        assert '"payroll"' in home.owner.coffer("keys", "list", "--json").stdout, kind
+        site = Site(tmp_path / kind, uri)
+        site.seal(rows)
+        assert site.opens() == 5000, kind
+        assert '"payroll"' in site.owner.coffer("keys", "list", "--json").stdout, kind
 
 
 def test_tls_is_the_policys_certificates_or_nothing(tmp_path: Path, rows: Path) -> None:
     server = HadoopKms(tmp_path / "kms", tls=True).start()
     try:
         server.create("payroll")
-        home = Home(tmp_path / "home", server.uri("payroll"))
-        home.seal(rows)
-        assert home.opens() == 5000
+        site = Site(tmp_path / "home", server.uri("payroll"))
+        site.seal(rows)
+        assert site.opens() == 5000
         # The system's authorities do not know it.
-        home.name(server.uri("payroll").replace("&ca=", "&user2=").split("&user2=")[0])
-        assert "TLS" in home.refused("verify", home.folder / "t")
+        site.name(server.uri("payroll").replace("&ca=", "&user2=").split("&user2=")[0])
+        assert "TLS" in site.refused("verify", site.folder / "t")
     finally:
         server.stop()
 
@@ -140,45 +140,45 @@ def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, row
     try:
         server.create("payroll")
         uri = server.uri("payroll", timeout=60)
-        home = Home(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
-        home.seal(rows)
-        assert home.opens() == 5000
+        site = Site(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
+        site.seal(rows)
+        assert site.opens() == 5000
         server.kill()
         start = time.monotonic()
-        words = home.refused("verify", home.folder / "t")
+        words = site.refused("verify", site.folder / "t")
         assert "cannot be reached" in words and "connection refused" in words
         assert time.monotonic() - start < 60
         # Nothing of a table that could not get its key stays behind.
-        home.refused("encrypt", rows, home.folder / "u")
-        assert not (home.folder / "u").exists()
+        site.refused("encrypt", rows, site.folder / "u")
+        assert not (site.folder / "u").exists()
         server.start()
-        assert home.opens() == 5000
-        home.seal(rows, "u")
+        assert site.opens() == 5000
+        site.seal(rows, "u")
     finally:
         server.stop()
 
 
 def test_what_a_kms_refuses_is_told_apart(tmp_path: Path, rows: Path, hadoop: HadoopKms) -> None:
-    home = Home(tmp_path, hadoop.uri("payroll"))
-    home.seal(rows)
-    home.name(hadoop.uri("payroll", user="mallory"))
-    words = home.refused("verify", home.folder / "t")
+    site = Site(tmp_path, hadoop.uri("payroll"))
+    site.seal(rows)
+    site.name(hadoop.uri("payroll", user="mallory"))
+    words = site.refused("verify", site.folder / "t")
     assert "denies it" in words and "mallory" in words
-    home.name(hadoop.uri("nobody-made-it"))
-    assert 'has no key "nobody-made-it"' in home.refused("encrypt", rows, home.folder / "u")
+    site.name(hadoop.uri("nobody-made-it"))
+    assert 'has no key "nobody-made-it"' in site.refused("encrypt", rows, site.folder / "u")
     hadoop.create("short", bits=128)
-    home.name(hadoop.uri("short"))
-    assert "has 128 bits" in home.refused("encrypt", rows, home.folder / "u")
+    site.name(hadoop.uri("short"))
+    assert "has 128 bits" in site.refused("encrypt", rows, site.folder / "u")
     # Deleted and made again under its name: the version that wrapped is another's material now, or gone.
     hadoop.create("brief")
-    home.name(hadoop.uri("brief"))
-    home.seal(rows, "b")
+    site.name(hadoop.uri("brief"))
+    site.seal(rows, "b")
     hadoop.delete("brief")
-    assert 'has no key "brief"' in home.refused("verify", home.folder / "b")
+    assert 'has no key "brief"' in site.refused("verify", site.folder / "b")
     hadoop.create("brief")
-    home.refused("verify", home.folder / "b")
-    home.owner.sign(home.owner.policy.split("\n[masters]\n")[0])
-    assert "neither in [masters]" in home.refused("verify", home.folder / "t")
+    site.refused("verify", site.folder / "b")
+    site.owner.sign(site.owner.policy.split("\n[masters]\n")[0])
+    assert "neither in [masters]" in site.refused("verify", site.folder / "t")
 
 
 def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: HadoopKms) -> None:
@@ -187,9 +187,9 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
         patient, hasty = (
             hadoop.uri("payroll", timeout=timeout).replace(hadoop.address, relay.address) for timeout in (30, 2)
         )
-        home = Home(tmp_path, patient)
-        home.seal(rows)
-        home.name(hasty)
+        site = Site(tmp_path, patient)
+        site.seal(rows)
+        site.name(hasty)
         for fault, words in [
             ("slow", "no answer within"),
             ("garbage", "what no such server answers"),
@@ -199,33 +199,33 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
         ]:
             relay.fault = lambda _, fault=fault: fault
             start = time.monotonic()
-            assert words in home.refused("verify", home.folder / "t"), fault
+            assert words in site.refused("verify", site.folder / "t"), fault
             assert time.monotonic() - start < 30, fault
         # A server that stumbles once is no failure.
-        home.name(patient)
+        site.name(patient)
         stumbles = iter(["hang up", "later"])
         relay.fault = lambda _: next(stumbles, None)
-        assert home.opens() == 5000
+        assert site.opens() == 5000
     finally:
         relay.stop()
 
 
 def test_aws_refusals(tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = Home(tmp_path, aws.uri("alias/brief"))
-    missing = home.owner.coffer("encrypt", rows, tmp_path / "t", check=False)
+    site = Site(tmp_path, aws.uri("alias/brief"))
+    missing = site.owner.coffer("encrypt", rows, tmp_path / "t", check=False)
     assert missing.returncode == 3 and "no credentials" in missing.stderr
     # As the AWS tools have them: a file of profiles.
     profiles = tmp_path / "credentials"
     profiles.write_text("[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = not-a-secret\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
-    assert "has no key" in home.refused("encrypt", rows, tmp_path / "t")
+    assert "has no key" in site.refused("encrypt", rows, tmp_path / "t")
     aws.create("alias/brief")
-    home.seal(rows)
-    assert home.opens() == 5000
+    site.seal(rows)
+    assert site.opens() == 5000
     # What moto never says, as Amazon words it.
     relay = Relay(aws.address)
     try:
-        home.name(aws.uri("alias/brief", relay.address, timeout=2))
+        site.name(aws.uri("alias/brief", relay.address, timeout=2))
         for kind, words in [
             ("DisabledException", "switched off"),
             ("AccessDeniedException", "denies it"),
@@ -234,10 +234,10 @@ def test_aws_refusals(tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pyte
             ("ThrottlingException", "cannot be reached"),
         ]:
             relay.fault = lambda _, kind=kind: f'{{"__type": "{kind}", "message": "of a test"}}'
-            assert words in home.refused("verify", tmp_path / "t"), kind
+            assert words in site.refused("verify", tmp_path / "t"), kind
         relay.fault = lambda _: None
-        home.name(aws.uri("alias/brief", relay.address, timeout=30))
-        assert home.opens() == 5000
+        site.name(aws.uri("alias/brief", relay.address, timeout=30))
+        assert site.opens() == 5000
     finally:
         relay.stop()
 
@@ -247,16 +247,16 @@ def test_a_wrong_pin_and_a_token_that_is_away(
 ) -> None:
     for name, value in hsm.environment.items():
         monkeypatch.setenv(name, value)
-    home = Home(tmp_path, hsm.uri("payroll"))
-    home.seal(rows)
+    site = Site(tmp_path, hsm.uri("payroll"))
+    site.seal(rows)
     wrong = tmp_path / "wrong"
     wrong.write_text("000000\n")
-    home.name(hsm.uri("payroll").replace(str(hsm.pin_file), str(wrong)))
-    assert "wrong PIN" in home.refused("verify", tmp_path / "t")
-    home.name(hsm.uri("payroll").replace("token=coffer", "token=gone"))
-    assert "no such token" in home.refused("verify", tmp_path / "t")
-    home.name(hsm.uri("payroll").replace(str(hsm.module), "/nowhere.so"))
-    assert "cannot be asked" in home.refused("verify", tmp_path / "t")
+    site.name(hsm.uri("payroll").replace(str(hsm.pin_file), str(wrong)))
+    assert "wrong PIN" in site.refused("verify", tmp_path / "t")
+    site.name(hsm.uri("payroll").replace("token=coffer", "token=gone"))
+    assert "no such token" in site.refused("verify", tmp_path / "t")
+    site.name(hsm.uri("payroll").replace(str(hsm.module), "/nowhere.so"))
+    assert "cannot be asked" in site.refused("verify", tmp_path / "t")
 
 
 def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path) -> None:
@@ -265,15 +265,15 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
     asked = lambda: sum(DECRYPT in what for what in relay.seen)  # noqa: E731
     try:
         server.create("payroll")
-        home = Home(tmp_path / "home", server.uri("payroll", timeout=20).replace(server.address, relay.address))
-        tables = {"t": home.seal(rows, "t"), "u": home.seal(rows, "u")}
+        site = Site(tmp_path / "home", server.uri("payroll", timeout=20).replace(server.address, relay.address))
+        tables = {"t": site.seal(rows, "t"), "u": site.seal(rows, "u")}
         relay.seen.clear()
         with Driver(
             {"t": tables["t"]},
             sealed=True,
             log=tmp_path / "driver.log",
-            home=home.owner.home,
-            passphrase_file=home.owner.passphrase_file,
+            home=site.owner.home,
+            passphrase_file=site.owner.passphrase_file,
         ) as driver:
             first = driver.query(SQL)
             assert len(first.rows) == 7

@@ -56,5 +56,5 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
     assert result["keys"]["searched_for"] > 100 and (result["keys"]["in_engines"] > 0 or "core" in missing)
     # Beside what is never searched, and is said in the document, nothing but what this machine lacks.
     unsearched = {line.split(":")[0] for line in result["not_searched"]}
-    assert unsearched == {"the trusted site", "engines' memory", *missing}
+    assert unsearched == {"the client site", "engines' memory", *missing}
     assert all(place["searched_bytes"] for name, place in result["places"].items() if name in ("pages", "heap", "logs"))

@@ -274,13 +274,13 @@ def test_what_is_read_at_home_is_bounded_shown_and_verified(alone: Driver) -> No
     with pytest.raises(QueryFailed, match=r"(?s)too_much_at_client.*`l_orderkey` of table `lineitem`.*client\.maxBytes"):
         alone.query("select count(*) from lineitem where l_orderkey > 3", {"spark.coffer.client.maxBytes": "100k"})
     text = alone.run(EXPLAINED, sql="select sum(l_tax) from lineitem")
-    assert "read at home, by the client engine: coffer.`lineitem`, at most" in text
+    assert "read by the client engine: coffer.`lineitem`, at most" in text
     assert "l_tax from tee, which no engine may open" in text
     assert "UNVERIFIED" not in text
     assert alone.run(METADATA, sql="select count(*) from region") == ["true", "true", True]
 
 
-# Whether somebody vouches for what a query answers, by fixture: all in enclaves; engines that hold no keys; and, where the
+# Whether there is a proof of what a query answers, by fixture: all in enclaves; engines that hold no keys; and, where the
 # salary is `tee`, the client engine alone for it, which reads a verified table.
 VOUCHED = {
     "enclaves": {"select id from employees where id = 9": True, "select salary from employees where id = 9": True},

@@ -35,7 +35,7 @@ TABLE = pa.table(
 )
 
 
-class Home:
+class Site:
     """An owner with one sealed table."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,33 +56,33 @@ class Home:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    return Home(tmp_path_factory.mktemp("pme"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(tmp_path_factory.mktemp("pme"))
 
 
-def test_pyarrow_reads_ours(home: Home) -> None:
-    assert read_file(home.part, home.keks).equals(TABLE)
+def test_pyarrow_reads_ours(site: Site) -> None:
+    assert read_file(site.part, site.keks).equals(TABLE)
 
 
-def test_pyarrow_reads_only_columns_whose_keys_it_holds(home: Home) -> None:
-    home.coffer("keys", "export-keks", "--table", "sealed", "--columns", "i,text", "--output", "some.json")
-    some = load_keks(home.folder / "some.json")
-    assert read_file(home.part, some, ["i", "text"]).equals(TABLE.select(["i", "text"]))
+def test_pyarrow_reads_only_columns_whose_keys_it_holds(site: Site) -> None:
+    site.coffer("keys", "export-keks", "--table", "sealed", "--columns", "i,text", "--output", "some.json")
+    some = load_keks(site.folder / "some.json")
+    assert read_file(site.part, some, ["i", "text"]).equals(TABLE.select(["i", "text"]))
     with pytest.raises((OSError, KeyError, pa.ArrowException)):
-        read_file(home.part, some, ["raw"])
+        read_file(site.part, some, ["raw"])
 
 
-def test_pyarrow_without_keys_or_with_others_reads_nothing(home: Home) -> None:
+def test_pyarrow_without_keys_or_with_others_reads_nothing(site: Site) -> None:
     with pytest.raises((OSError, pa.ArrowException)):
-        pq.read_table(home.part)
-    wrong = {kek_id: bytes(32) for kek_id in home.keks}
+        pq.read_table(site.part)
+    wrong = {kek_id: bytes(32) for kek_id in site.keks}
     with pytest.raises(InvalidTag):
-        read_file(home.part, wrong)
+        read_file(site.part, wrong)
 
 
 @pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 @pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted-footer", "plaintext-footer"])
-def test_we_read_pyarrows(home: Home, double: bool, plaintext_footer: bool) -> None:
+def test_we_read_pyarrows(site: Site, double: bool, plaintext_footer: bool) -> None:
     name = f"theirs-{double}-{plaintext_footer}"
     keks = {"kf": os.urandom(16), "kc": os.urandom(32)}
     config = pe.EncryptionConfiguration(
@@ -93,25 +93,25 @@ def test_we_read_pyarrows(home: Home, double: bool, plaintext_footer: bool) -> N
         data_key_length_bits=256,
     )
     properties = crypto_factory(keks).file_encryption_properties(pe.KmsConnectionConfig(), config)
-    with pq.ParquetWriter(home.folder / f"{name}.parquet", TABLE.schema, encryption_properties=properties) as writer:
+    with pq.ParquetWriter(site.folder / f"{name}.parquet", TABLE.schema, encryption_properties=properties) as writer:
         writer.write_table(TABLE)
     coded = {kek_id: b64encode(kek).decode() for kek_id, kek in keks.items()}
-    (home.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
-    home.coffer("decrypt", f"{name}.parquet", f"{name}-plain.parquet", "--kek-file", f"{name}.json")
-    assert pq.read_table(home.folder / f"{name}-plain.parquet").equals(TABLE)
+    (site.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
+    site.coffer("decrypt", f"{name}.parquet", f"{name}-plain.parquet", "--kek-file", f"{name}.json")
+    assert pq.read_table(site.folder / f"{name}-plain.parquet").equals(TABLE)
     coded["kc"] = b64encode(bytes(32)).decode()
-    (home.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
+    (site.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
     with pytest.raises(subprocess.CalledProcessError):
-        home.coffer("decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json")
-    assert not (home.folder / f"{name}-wrong.parquet").exists()
+        site.coffer("decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json")
+    assert not (site.folder / f"{name}-wrong.parquet").exists()
 
 
-def test_int96_is_an_instant(home: Home) -> None:
+def test_int96_is_an_instant(site: Site) -> None:
     times = pa.table({"at": pa.array([-1, None, 9_000_000_000_000_000], pa.timestamp("us"))})
-    pq.write_table(times, home.folder / "int96.parquet", use_deprecated_int96_timestamps=True)
-    home.coffer("encrypt", "int96.parquet", "int96")
-    home.coffer("decrypt", "int96", "int96-plain.parquet")
-    back = pq.read_table(home.folder / "int96-plain.parquet")
+    pq.write_table(times, site.folder / "int96.parquet", use_deprecated_int96_timestamps=True)
+    site.coffer("encrypt", "int96.parquet", "int96")
+    site.coffer("decrypt", "int96", "int96-plain.parquet")
+    back = pq.read_table(site.folder / "int96-plain.parquet")
     assert back.equals(times.cast(pa.schema([("at", pa.timestamp("us", tz="UTC"))])))
 
 
@@ -129,27 +129,27 @@ PROTECTIONS = {
 }
 
 
-def test_columns_of_many_protections(home: Home) -> None:
+def test_columns_of_many_protections(site: Site) -> None:
     """They go round; PyArrow reads `tee` columns with keys, and the others without, as what they are."""
-    policy = home.folder / "home" / "policy.toml"
+    policy = site.folder / "home" / "policy.toml"
     columns = "\n".join(f"{name} = {json.dumps(all_of)}" for name, all_of in PROTECTIONS.items())
     policy.write_text(f"{policy.read_text()}\n[tables.mixed.columns]\n{columns}\n")
-    home.coffer("policy", "sign", "--yes")
-    home.coffer("encrypt", "in.parquet", "mixed")
-    home.coffer("verify", "--deep", "mixed")
-    home.coffer("decrypt", "mixed", "mixed-plain.parquet")
-    assert pq.read_table(home.folder / "mixed-plain.parquet").equals(TABLE)
+    site.coffer("policy", "sign", "--yes")
+    site.coffer("encrypt", "in.parquet", "mixed")
+    site.coffer("verify", "--deep", "mixed")
+    site.coffer("decrypt", "mixed", "mixed-plain.parquet")
+    assert pq.read_table(site.folder / "mixed-plain.parquet").equals(TABLE)
 
-    stored = json.loads(home.coffer("inspect", "--json", "mixed").stdout)["stored"]
+    stored = json.loads(site.coffer("inspect", "--json", "mixed").stdout)["stored"]
     names = {(entry["column"], entry["form"]): entry["name"] for entry in stored}
     assert [entry["form"] for entry in stored] == [
         *(form for all_of in PROTECTIONS.values() for form in all_of),
         "file",
         "row",
     ]
-    (part,) = (home.folder / "mixed").glob("part-*.parquet")
-    home.coffer("keys", "export-keks", "--table", "mixed", "--output", "mixed.json")
-    keks = load_keks(home.folder / "mixed.json")
+    (part,) = (site.folder / "mixed").glob("part-*.parquet")
+    site.coffer("keys", "export-keks", "--table", "mixed", "--output", "mixed.json")
+    keks = load_keks(site.folder / "mixed.json")
     text, clock, det, ope = (names[key] for key in [("text", "tee"), ("clock", "plain"), ("i", "det"), ("i", "ope")])
     read = read_file(part, keks, [text, clock])
     assert read.column(text).equals(TABLE.column("text")) and read.column(clock).equals(TABLE.column("clock"))

@@ -341,7 +341,7 @@ def test_a_result_shows_its_frames(host: Host) -> None:
 
 
 def test_the_value_of_a_subquery_shows_its_class_of_length_alone(host: Host) -> None:
-    """In what is sent out. The stream that brings it home is a result's, and as long, unless lengths are padded."""
+    """In what is sent out. The stream that brings it to the client is a result's, and as long, unless lengths are padded."""
     text = "SELECT v FROM facts WHERE CAST(v AS STRING) > (SELECT max({}) FROM facts WHERE id < 5)"
 
     def objects(seen: Seen) -> list[list[int]]:

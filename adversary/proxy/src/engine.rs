@@ -58,7 +58,7 @@ impl Engine {
         matches!(child.try_wait(), Ok(None))
     }
 
-    /// What its log told of panics since the last call.
+    /// What its log has of panics since the last call.
     pub fn panics(&self) -> Vec<String> {
         std::mem::take(&mut *self.panics.lock().unwrap_or_else(PoisonError::into_inner))
     }

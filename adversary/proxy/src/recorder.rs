@@ -68,7 +68,7 @@ impl Recorder {
         Arc::default()
     }
 
-    /// Arms a mutation for the next place but `skip` where it can be applied; false if there is no such lie.
+    /// Arms a mutation for the next place but `skip` where it can be applied; false if there is no such mutation.
     pub fn arm(&self, mutation: &str, seed: u64, skip: u64) -> bool {
         let Some(mutation) = named(mutation) else { return false };
         self.lock().armed = Some(Armed {
@@ -181,7 +181,7 @@ impl Recorder {
         armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Inputs(_) | Mutation::Duplicate(_)))
     }
 
-    /// The inputs of a second run of this task, if there is to be one. Whoever is told so has to say how it ended.
+    /// The inputs of a second run of this task, if there is to be one. Whoever gets it has to say how it ended.
     pub(crate) fn duplicate(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Duplicate> {
         let apply = self.due(|mutation| match mutation {
             Mutation::Duplicate(apply) => Some(apply),
@@ -297,7 +297,7 @@ impl Recorder {
     }
 
     /// A mutation of this place is due: one is armed, nobody has set out to apply it, and as many places were spared as it was to
-    /// spare. Whoever is told so has to apply it.
+    /// spare. Whoever gets it has to apply it.
     fn due<T>(&self, of_this_task: impl FnOnce(Mutation) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         let armed = state.armed.as_mut()?;
@@ -317,7 +317,7 @@ impl Recorder {
         }
     }
 
-    /// Tells the armed lie of `value`, if it is one of this place, has something to bite on here, and was not told before;
+    /// Applies the armed mutation to `value`, if it is one of this place, has something to bite on here, and was not applied before;
     /// whether it did.
     fn apply<T: Clone + PartialEq>(
         &self,

@@ -2,7 +2,7 @@
 //!
 //! The executor only ever answers, and the engine drives: so one thread reads the engine and acts, and a second one hands over what the
 //! executor says and notices when it closes. A task's inputs are fetched whole before the engine gets the first byte, and its streams are held
-//! until it ends: lies are told of whole things.
+//! until it ends: mutations are applied to whole things.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -277,7 +277,7 @@ impl Conversation {
             self.relay.recorder.input(&mut task.inputs, asked, start);
         }
         let due = task.piece(asked);
-        // At an input's true end some lies would be none.
+        // At an input's true end some mutations would be none.
         if due.is(TaskMessage::In)
             && let Some((sent, what)) = self.relay.recorder.midway(asked, start)
         {

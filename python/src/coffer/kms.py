@@ -6,7 +6,7 @@
     pq.write_table(table, "sales/part-0.parquet", encryption_properties=properties)
 
 Names of keys are names of masters, as `coffer keys list` shows them. `coffer adopt sales` then makes a sealed table of such
-files, as they are. With the same factory PyArrow reads the files of sealed tables of this home, and those that Spark wrote
+files, as they are. With the same factory PyArrow reads the files of sealed tables of this config directory, and those that Spark wrote
 under its masters.
 
 Wrapping and unwrapping is done by a process of its own (`coffer kms`), which has the keyring. PyArrow itself gets the data
@@ -33,7 +33,7 @@ class KmsError(RuntimeError):
 
 
 class CofferKmsClient(pe.KmsClient):
-    """Has `coffer kms` wrap and unwrap each key. What PyArrow calls a master key is a master of the home."""
+    """Has `coffer kms` wrap and unwrap each key. What PyArrow calls a master key is a master of the config directory."""
 
     def __init__(self, program: KmsProgram) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ def crypto_factory(
     home: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
 ) -> pe.CryptoFactory:
-    """PyArrow's factory of encryption and decryption properties, over the masters and tables of a home."""
+    """PyArrow's factory of encryption and decryption properties, over the masters and tables of a config directory."""
     program = KmsProgram(home, passphrase_file)
     return pe.CryptoFactory(lambda _config: CofferKmsClient(program))
 

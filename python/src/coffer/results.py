@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 VERIFIED = "coffer.verified"
-"""The key of a result's metadata: "true", or "false" where nobody vouches for the rows."""
+"""The key of a result's metadata: "true", or "false" where the rows are not verified."""
 
 
 class NotSealed(TypeError):
@@ -43,7 +43,7 @@ def to_pandas(df: DataFrame) -> pd.DataFrame:
 
 
 def verified(df: DataFrame) -> bool:
-    """Whether somebody vouches for the answer of a sealed query: enclaves that proved themselves as the policy asks, or the
+    """Whether there is a proof of the answer of a sealed query: enclaves that proved themselves as the policy asks, or the
     client engine alone. Nobody does where host engines have a part in it (`spark.coffer.enclave=none`), or where it reads
     plain files that the policy lists under `unverified_inputs`."""
     _require_sealed(df)

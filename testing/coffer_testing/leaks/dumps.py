@@ -1,4 +1,4 @@
-"""The memory of the untrusted site's JVMs: heap dumps and core files; and what the system shows of its processes."""
+"""The memory of the host's JVMs: heap dumps and core files; and what the system shows of its processes."""
 
 from __future__ import annotations
 

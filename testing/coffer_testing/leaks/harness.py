@@ -202,7 +202,7 @@ def _side(
 def _driver(
     folder: Path, number: int, tables: dict[str, Path], owner: Owner | None, host: Host, conf: dict[str, str]
 ) -> Driver:
-    """The trusted site's: its log, its event log and its scratch are not searched. The control's event log is."""
+    """The client site's: its log, its event log and its scratch are not searched. The control's event log is."""
     trusted = folder / "driver-on-the-trusted-site"
     (trusted / "events").mkdir(parents=True, exist_ok=True)
     events = trusted / "events" if owner else host.events

@@ -1,4 +1,4 @@
-"""The untrusted site with somebody who reads all of it: a cluster on addresses of its own, and what was found where."""
+"""The host with somebody who reads all of it: a cluster on addresses of its own, and what was found where."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Seen:
 
 class Host:
     """A two-worker cluster under `folder` and its reader. All its addresses, and that of a driver, are in one network, which
-    tells its traffic from whatever else goes over loopback: PySpark's talk with its own JVM is the trusted site's."""
+    tells its traffic from whatever else goes over loopback: PySpark's talk with its own JVM is the client site's."""
 
     def __init__(self, folder: Path, wanted: Iterable[Planted]) -> None:
         number = os.getpid()

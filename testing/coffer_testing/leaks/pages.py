@@ -1,4 +1,4 @@
-"""What the web servers of the untrusted site show: pages, logs and JSON of master and workers, got over HTTP."""
+"""What the web servers of the host show: pages, logs and JSON of master and workers, got over HTTP."""
 
 from __future__ import annotations
 

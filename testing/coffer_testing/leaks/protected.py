@@ -54,7 +54,7 @@ p_name = "std"
 
 
 def write(name: str, owner: Owner) -> None:
-    """Appends to a home's policy file what the policy of this name says of the planted tables."""
+    """Appends to a config directory's policy file what the policy of this name says of the planted tables."""
     text = owner.policy
     hosts = name == "hosts"
     if hosts:
@@ -69,7 +69,7 @@ def conf(name: str) -> dict[str, str]:
 
 
 def protections(session: Session) -> None:
-    """Comparisons, groups, joins, sums and sorts of ciphertexts; rows that are carried along; parts of queries at home."""
+    """Comparisons, groups, joins, sums and sorts of ciphertexts; rows that are carried along; parts of queries at the client."""
     secret = [
         f"SELECT {COLUMN}, count(*), count(number) FROM secret GROUP BY {COLUMN}",
         f"SELECT id, {COLUMN}, tag, wide FROM secret WHERE {COLUMN} = '{DATA}-amber-1' OR number = {LITERAL_NUMBER}L",

@@ -16,7 +16,7 @@ MUST_BE_THERE = ("heap", "core", "shuffle", "spill", "logs", "pages", "traffic",
 # Where Coffer's own bytes must show the values when its programs seal nothing, or that search of them proves nothing.
 MUST_BE_OPEN = ("shuffle", "spill", "traffic", "stored")
 NOT_SEARCHED = (
-    "the trusted site: the driver, its web UI and event log, the client engine, traffic between them",
+    "the client site: the driver, its web UI and event log, the client engine, traffic between them",
     "engines' memory: in this release the engines run outside of any TEE",
 )
 _SHOWN = 50

@@ -1,4 +1,4 @@
-//! The policy's text. It lies on the trusted site, but people write it.
+//! The policy's text. It lies at the client site, but people write it.
 
 use std::path::Path;
 

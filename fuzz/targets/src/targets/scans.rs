@@ -98,7 +98,7 @@ fn sealed(input: &[u8]) -> Outcome {
 }
 
 /// The client engine opens and pins the file as it is; then an engine reads all of it. The `parquet` crate may panic over pages
-/// that nobody vouches for: the engine contains that.
+/// that are not verified: the engine contains that.
 fn unverified(input: &[u8]) -> Outcome {
     let path = FOLDER.path().join("plain.parquet");
     fs::write(&path, input).unwrap();

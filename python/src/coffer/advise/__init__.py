@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="BYTES",
-        help="what a statement may bring home to show less",
+        help="what a statement may bring to the client to show less",
     )
     parser.add_argument("--without-enclaves", action="store_true", help="--write: the policy for host engines")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the policy as TOML")

@@ -44,7 +44,7 @@ class Checked:
 
 
 def check(text: str, tables: Iterable[Table]) -> Checked:
-    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a temporary home.
+    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a temporary config directory.
 
     The rows that are to be sealed lie there in plain for a moment, for nobody but the user (0700).
     """

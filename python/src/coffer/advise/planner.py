@@ -57,7 +57,7 @@ class Understood:
 
 @dataclass(frozen=True)
 class Brought:
-    """A part of a query that comes home. `values`: bytes of the values themselves; `bytes`: as they come; `work`: operators
+    """A part of a query that comes to the client. `values`: bytes of the values themselves; `bytes`: as they come; `work`: operators
     in engines below it; `encodings`: table, column and protection of the stored columns that these work on."""
 
     rows: float
@@ -70,7 +70,7 @@ class Brought:
 
 @dataclass(frozen=True)
 class Weighed:
-    """A statement under a policy: what comes home, and which operators run there; or why it cannot run."""
+    """A statement under a policy: what comes to the client, and which operators run there; or why it cannot run."""
 
     refusal: str | None
     parts: tuple[Brought, ...]
@@ -78,12 +78,12 @@ class Weighed:
 
     @property
     def values(self) -> float:
-        """Bytes of all values that come home."""
+        """Bytes of all values that come to the client."""
         return sum(part.values for part in self.parts)
 
     @property
     def bytes(self) -> float:
-        """Bytes that come home."""
+        """Bytes that come to the client."""
         return sum(part.bytes for part in self.parts)
 
 
@@ -108,7 +108,7 @@ class Planner:
         ]
 
     def weigh(self, policy: Policy, hosts: bool, which: Iterable[int]) -> list[Weighed]:
-        """What these statements, by number, bring home under a policy, with host engines or with enclaves."""
+        """What these statements, by number, bring to the client under a policy, with host engines or with enclaves."""
         numbers = list(which)
         array = self._gateway.new_array(self._gateway.jvm.int, len(numbers))
         for index, number in enumerate(numbers):

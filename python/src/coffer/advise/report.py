@@ -9,7 +9,7 @@ from coffer.advise.planner import Choice, ColumnRef, Understood, Weighed
 from coffer.advise.proposal import Advice, Proposal, reason
 from coffer.advise.tables import Table
 
-# Spark's setting that bounds what each part of a query may bring home, and its default.
+# Spark's setting that bounds what each part of a query may bring to the client, and its default.
 _MOST = "spark.coffer.client.maxBytes"
 _DEFAULT_MOST = 1 << 30
 _NONE = Choice(("tee",))
@@ -69,13 +69,15 @@ def _carried(advice: Advice) -> str:
 def _hosts(advice: Advice) -> list[str]:
     proposal = advice.hosts
     lines = ['WITHOUT ENCLAVES: host_results = "accept", spark.coffer.enclave=none']
-    lines.append("  Hosts compute where a protection lets them; the rest comes home. Nobody vouches for answers.")
+    lines.append("  Hosts compute where a protection lets them; the rest comes to the client. Answers are not verified.")
     std = sum(one.values for one in advice.found.std)
     now = sum(one.values for one in proposal.weighed)
     lines.append(
-        f"  All columns std would show least: {size(std)} of values would then come home in all, in place of {size(now)};"
+        f"  All columns std would show least: {size(std)} of values would then come to the client in all, in place of {size(now)};"
     )
-    lines.append("  --bring-to-client SIZE lets each statement bring so much more home where a column then shows less.")
+    lines.append(
+        "  --bring-to-client SIZE lets each statement bring so much more to the client where a column then shows less."
+    )
     for table in advice.tables:
         lines.append(f"  {table.name}")
         for column in table.columns:
@@ -104,7 +106,7 @@ def _column(advice: Advice, ref: ColumnRef) -> list[str]:
         most = sorted(saved, key=lambda one: -one[1])[:3]
         named = ", ".join(f"{advice.statements[n].name} ({_more(by)})" for n, by in most)
         rest = f" and {_counted(len(saved) - 3, 'other')}" if len(saved) > 3 else ""
-        lines.append(f"        were it {protections.carried}, more would come home of {named}{rest}")
+        lines.append(f"        were it {protections.carried}, more would come to the client of {named}{rest}")
     return lines
 
 
@@ -115,7 +117,7 @@ def _more(by: float) -> str:
 def _statement(name: str, weighed: Weighed, understood: Understood) -> list[str]:
     if weighed.refusal is not None or understood.refusal is not None or understood.command:
         return []
-    lines = [f"    {name}: {size(weighed.bytes)} come home; there {_operators(weighed.above)}"]
+    lines = [f"    {name}: {size(weighed.bytes)} come to the client; there {_operators(weighed.above)}"]
     for part in weighed.parts:
         columns = ", ".join(part.columns) or "no column"
         lines.append(f"        hosts {_operators(part.work)}; client: {part.rows:,.0f} rows of {columns}")
@@ -135,7 +137,7 @@ def _cost(advice: Advice, proposal: Proposal) -> list[str]:
     lines.append(f"  encrypting: {seconds} s of one core for the schemes, beside reading and packing")
     most = max((part.bytes for one in proposal.weighed for part in one.parts), default=0.0)
     if most > _DEFAULT_MOST:
-        lines.append(f"  one part brings about {size(most)} home: set {_MOST} above its default of 1g")
+        lines.append(f"  one part brings about {size(most)} to the client: set {_MOST} above its default of 1g")
     return lines
 
 

@@ -1,6 +1,6 @@
 """The least-revealing protections under which hosts compute as much as they can.
 
-From everything that a type allows down, column by column, as long as the planner brings no more home.
+From everything that a type allows down, column by column, as long as the planner brings no more to the client.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SAME = 1.0 + 1e-6
 
 @dataclass
 class Found:
-    """What was found. `most`: what comes home when engines have every encoding of everything; `std`: when they have none."""
+    """What was found. `most`: what comes to the client when engines have every encoding of everything; `std`: when they have none."""
 
     policy: dict[ColumnRef, Choice]
     weighed: list[Weighed]
     most: list[Weighed]
     std: list[Weighed]
     reasons: dict[ColumnRef, list[tuple[int, float]]] = field(default_factory=dict)
-    """Of columns that show something: statements that would bring more home were it only carried, and how many bytes of
+    """Of columns that show something: statements that would bring more to the client were it only carried, and how many bytes of
     values."""
 
 
@@ -105,7 +105,7 @@ def _link_name(members: list[ColumnRef], taken: set[str]) -> str:
 
 
 def search(planner: Planner, known: Facts, understood: list[Understood], slack: float) -> Found:
-    """Descends from all encodings of every column that is used. `slack`: bytes of values that each statement may bring home
+    """Descends from all encodings of every column that is used. `slack`: bytes of values that each statement may bring to the client
     beyond what it must, if a column then shows less."""
     uses = [{use.ref for use in one.uses} or _counted(known, one) for one in understood]
     used = sorted(set().union(*uses))

@@ -155,7 +155,9 @@ def _sealed(name: str, home: Path, passphrase: Path | None) -> Table:
     key = ("--passphrase-file", str(passphrase)) if passphrase else ()
     done = ask("--home", str(home), "inspect", "--json", name, *key)
     if done.returncode != 0:
-        raise AdviseError(f"{name} is no file or folder, and no sealed table of this home: {done.stderr.strip()}")
+        raise AdviseError(
+            f"{name} is no file or folder, and no sealed table of this config directory: {done.stderr.strip()}"
+        )
     found = json.loads(done.stdout)
     if not found["verified"]:
         raise AdviseError(f"{name} is sealed, and its columns cannot be read without the passphrase")

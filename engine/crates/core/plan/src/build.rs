@@ -42,7 +42,7 @@ pub struct BuildContext<'a> {
     pub partitions: usize,
     /// Subquery values and the like, for expressions.
     pub expressions: &'a CompileContext,
-    /// Who opens stored columns: in the client engine, for what runs at home.
+    /// Who opens stored columns: in the client engine, for what runs at the client.
     pub decryptor: Option<Arc<dyn Decryptor>>,
 }
 

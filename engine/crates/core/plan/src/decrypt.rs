@@ -1,4 +1,4 @@
-//! Decrypt: ciphertexts that were brought home, opened. Only the client engine has the keys; other engines refuse the node.
+//! Decrypt: ciphertexts that were brought to the client, opened. Only the client engine has the keys; other engines refuse the node.
 
 use std::{fmt, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! Fragments as text: one line a node, children indented, expressions as they will be evaluated.
 //!
-//! The text holds literals of the query. It is for EXPLAIN at the trusted site and never leaves an engine otherwise.
+//! The text holds literals of the query. It is for EXPLAIN at the client site and never leaves an engine otherwise.
 
 use std::fmt::{self, Write};
 

@@ -1,7 +1,7 @@
 //! What keeps the memory of a process with keys out of files and other processes: no core dumps, no ptrace, and no swap
 //! where the system lets memory be locked. For every program of Coffer, first thing in `main`.
 //!
-//! This binds an honest system, so it protects the trusted site: a crash report, a debugger of the same user, a swap partition on
+//! This binds an honest system, so it protects the client site: a crash report, a debugger of the same user, a swap partition on
 //! a stolen disk. A hostile root reads memory as it likes where no TEE stops it; see `SECURITY.md`.
 
 use std::{fmt, io};

@@ -126,7 +126,8 @@ pub enum Error {
     Unauthentic,
 }
 
-const ALTERED: &str = "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
+const ALTERED: &str =
+    "the host lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
 
 crate::error_table! {
     Error: &'static str, Fault;

@@ -1,4 +1,4 @@
-//! Key-encryption keys of columns and footers: the only table secrets that leave the trusted site.
+//! Key-encryption keys of columns and footers: the only table secrets that leave the client site.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

@@ -172,7 +172,7 @@ impl Enclave {
             return Ok(());
         };
         let (payload, attested) = payload;
-        // The trusted site counts from when it had verified the evidence, this engine from when it gave it, which is earlier.
+        // The client site counts from when it had verified the evidence, this engine from when it gave it, which is earlier.
         let issued = attested.checked_add(Duration::from_millis(payload.engine_age_millis));
         let grant = Grant {
             issued: issued.ok_or(SessionError::Stale)?,

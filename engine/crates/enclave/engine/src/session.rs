@@ -4,7 +4,7 @@
 //! that the driver ended never opens again. Plans, footers and keys live in it and in no other place, so nothing of
 //! one query is ever found by another.
 //!
-//! A lease counts from what the trusted site last sealed for the session: releases and descriptors say by its clock when that was. What a
+//! A lease counts from what the client site last sealed for the session: releases and descriptors say by its clock when that was. What a
 //! host does (a START without more, an old descriptor again, a message held back for hours, an input that never comes) neither renews
 //! a lease nor keeps a session beyond it.
 
@@ -52,9 +52,9 @@ pub enum SessionError {
 /// How long a release lets an engine keep a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
-    /// When the trusted site sealed the release, by this engine's clock; rather too early than too late.
+    /// When the client site sealed the release, by this engine's clock; rather too early than too late.
     pub issued: Instant,
-    /// How old the session was then, by the trusted site's clock.
+    /// How old the session was then, by the client site's clock.
     pub session_age: Duration,
     /// From then on.
     pub lease: Duration,
@@ -83,7 +83,7 @@ impl Lease {
         self.ended || now >= self.until
     }
 
-    /// When a task that goes on should ask the trusted site to renew it.
+    /// When a task that goes on should ask the client site to renew it.
     pub(crate) fn due(&self) -> Instant {
         self.until.checked_sub(self.patience()).unwrap_or(self.until)
     }
@@ -100,7 +100,7 @@ impl Lease {
         }
     }
 
-    /// The trusted site sealed something for the session when it was so old.
+    /// The client site sealed something for the session when it was so old.
     fn hear(&mut self, session_age: Duration) {
         if let Some(later) = session_age.checked_sub(self.grant.session_age)
             && let Some(until) = self.grant.issued.checked_add(later.saturating_add(self.grant.lease))

@@ -2,7 +2,7 @@
 //!
 //! How the folder was reached is the owner's business: links on its path are followed when it is opened. Below it nothing is followed. A host
 //! that puts a link in the place of an inner folder, or of the folder itself, would else have files of another table removed, or files made in a
-//! folder of the trusted site.
+//! folder of the client site.
 
 use std::{
     ffi::OsString,

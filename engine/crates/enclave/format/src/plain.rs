@@ -1,4 +1,4 @@
-//! Footers of plain Parquet files, which nobody vouches for, opened only where their bytes are those that the trusted site pinned.
+//! Footers of plain Parquet files, which are not verified, opened only where their bytes are those that the client site pinned.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::{
 pub const MAGIC: [u8; 4] = *b"PAR1";
 /// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
 pub const MAX_FOOTER: u64 = 64 << 20;
-/// What the trusted site found of a plain file's footer.
+/// What the client site found of a plain file's footer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PlainPin {
     /// Of the whole file.

@@ -155,7 +155,7 @@ pub struct TableWriter<D: Disk = Direct> {
     keks: Arc<KekSet>,
     write: WriteId,
     options: WriteOptions,
-    /// Of a table with stored columns; at the trusted site only.
+    /// Of a table with stored columns; at the client site only.
     encoder: Option<Arc<dyn RowEncoder>>,
     disk: PhantomData<D>,
 }

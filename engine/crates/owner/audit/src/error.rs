@@ -79,11 +79,13 @@ impl AuditError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Io { .. } => "nothing was released; see to permissions and free space of the home's folder `audit`",
-            Self::Broken { .. } => {
-                "nothing was released; look at coffer audit verify, find out who had access to the home, and put log and register back from one backup"
+            Self::Io { .. } => {
+                "nothing was released; see to permissions and free space of the config directory's folder `audit`"
             }
-            Self::Register(_) => "nothing was released; see to the register in the home",
+            Self::Broken { .. } => {
+                "nothing was released; look at coffer audit verify, find out who had access to the config directory, and put log and register back from one backup"
+            }
+            Self::Register(_) => "nothing was released; see to the register in the config directory",
             Self::Sealing(_) | Self::TooLong => "nothing was released",
             Self::Query => "the record itself is authentic; the text was sealed by another program",
         }

@@ -15,7 +15,7 @@ use coffer_format::Digest;
 
 use crate::{AuditError, Event, Flaw, Record, Who, line};
 
-/// The audit log of one home.
+/// The audit log of one config directory.
 pub struct AuditLog {
     path: PathBuf,
     key: AuditKey,
@@ -72,7 +72,7 @@ impl End {
 }
 
 impl AuditLog {
-    /// Of this home, under a key of this keyring. Nothing is read yet.
+    /// Of this config directory, under a key of this keyring. Nothing is read yet.
     pub fn of(config_dir: &ConfigDir, keyring: &Keyring) -> Self {
         Self {
             path: config_dir.audit().join("log"),

@@ -35,7 +35,7 @@ pub struct Record {
     pub event: Event,
 }
 
-/// Who did something, as far as the trusted site knows.
+/// Who did something, as far as the client site knows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Who {

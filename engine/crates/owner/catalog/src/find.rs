@@ -121,7 +121,7 @@ pub fn is_absent(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, fol
     Ok(is_none_of(config_dir, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
 }
 
-/// As [`is_absent`], by this home alone: what lies in the folder is not looked at.
+/// As [`is_absent`], by this config directory alone: what lies in the folder is not looked at.
 pub fn is_unknown(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
     is_none_of(config_dir, keyring, policy, &normal(folder)?)
 }
@@ -137,7 +137,7 @@ fn is_none_of(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder
     Ok(Register::of(config_dir, keyring).by_path(folder)?.is_none())
 }
 
-/// Why a path means none of this home's tables.
+/// Why a path means none of this config directory's tables.
 fn stranger(register: &Register, path: PathBuf) -> Result<Error, Error> {
     let leads = fs::canonicalize(&path).ok();
     for record in register.tables()? {

@@ -1,4 +1,4 @@
-//! What a KMS client of PyArrow or parquet-java asks for, answered at the trusted site: keys of files that those write, wrapped by the
+//! What a KMS client of PyArrow or parquet-java asks for, answered at the client site: keys of files that those write, wrapped by the
 //! owner's masters; and data keys of our own files, whose key metadata names a column KEK as the master.
 
 use std::{
@@ -22,7 +22,7 @@ pub struct Kms {
 }
 
 impl Kms {
-    /// Over the masters and the tables of this home.
+    /// Over the masters and the tables of this config directory.
     pub fn new(config_dir: &ConfigDir, vault: Arc<Vault>) -> Self {
         Self {
             register: Register::of(config_dir, vault.keyring()),

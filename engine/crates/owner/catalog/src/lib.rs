@@ -1,4 +1,4 @@
-//! Sealed tables at the owner's side: the encrypted manifest that pins every file of a table, and the register at home that
+//! Sealed tables at the owner's side: the encrypted manifest that pins every file of a table, and the register in the config directory that
 //! knows which manifest is the newest.
 //!
 //! [`open_table`] gives a [`VerifiedManifest`], and nothing else does; [`TableWrite`] writes versions of a table;

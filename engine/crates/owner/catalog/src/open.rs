@@ -20,7 +20,7 @@ use crate::{
 pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
 
 /// A manifest that is authentic and that the register knows as the table's newest. Only [`open_table`] and
-/// [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the table's key, so it never leaves the trusted site.
+/// [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the table's key, so it never leaves the client site.
 #[derive(Clone)]
 pub struct VerifiedManifest {
     manifest: Arc<Manifest>,

@@ -1,6 +1,6 @@
-//! Plain Parquet files beside sealed tables: inputs that nobody vouches for.
+//! Plain Parquet files beside sealed tables: inputs that are not verified.
 //!
-//! Only what the policy lists as `unverified_inputs` is opened so. The trusted site reads the footers once and pins them, and
+//! Only what the policy lists as `unverified_inputs` is opened so. The client site reads the footers once and pins them, and
 //! before a query's first task runs also each column chunk that it reads ([`ChunkPins`]), so that all tasks of a query, and all their
 //! repeats, read the same bytes; what the host put there before nobody can tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
 

@@ -1,4 +1,4 @@
-//! Reading files on the trusted site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
+//! Reading files at the client site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
 //! [`footer::open`].)
 
 use std::{

@@ -1,11 +1,11 @@
-//! The register: what the trusted site knows of its tables, whatever storage says. Each table's name, folder, wrapped key,
+//! The register: what the client site knows of its tables, whatever storage says. Each table's name, folder, wrapped key,
 //! and the version and hash that are the newest, *pending* while being published, then *committed*.
 //!
 //! Which table a path means is decided here, by how paths are written: each table has the spellings that its owner's commands recorded. And a
 //! version counts when its table's record says *committed*, and not before: what is pending counts for nobody, and a publication that died is
 //! never completed by another.
 //!
-//! One file at home, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a key of the keyring. Changed under a file
+//! One file in the config directory, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a key of the keyring. Changed under a file
 //! lock, by replacing it whole.
 
 use std::{
@@ -387,14 +387,14 @@ mod policy_digest {
     }
 }
 
-/// The register of one home.
+/// The register of one config directory.
 pub struct Register {
     path: PathBuf,
     key: RegisterKey,
 }
 
 impl Register {
-    /// Of this home, under a key of this keyring. Nothing is read yet.
+    /// Of this config directory, under a key of this keyring. Nothing is read yet.
     pub fn of(config_dir: &ConfigDir, keyring: &Keyring) -> Self {
         Self {
             path: config_dir.register(),

@@ -70,7 +70,7 @@ fn put_back(files: &[(PathBuf, Vec<u8>)]) {
 fn what_was_never_signed_is_refused_and_signed_once_after_it_was_shown() {
     let owner = Owner::new();
     assert_eq!(owner.code(), "policy_not_found");
-    // As a home of before has it.
+    // As a config directory of before has it.
     fs::write(owner.config_dir.policy(), FIRST).unwrap();
     let error = owner.open().unwrap_err();
     assert_eq!(error.code(), "policy_not_signed");

@@ -1,4 +1,4 @@
-//! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this home, become a table as they are.
+//! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this config directory, become a table as they are.
 
 use std::{sync::Arc, time::Instant};
 

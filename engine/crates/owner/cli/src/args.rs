@@ -54,7 +54,7 @@ Exit codes:
   2  the command was used wrongly
   5  Python or the package coffer is missing";
 
-/// Seals tables, and opens, shows and checks sealed ones, at the trusted site.
+/// Seals tables, and opens, shows and checks sealed ones, at the client site.
 #[derive(Parser)]
 #[command(name = "coffer", version = coffer_protocol::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -76,11 +76,11 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make a home: a keyring under a passphrase, and a commented policy
+    /// Make a config directory: a keyring under a passphrase, and a commented policy
     Init(Init),
     /// Seal Parquet or CSV as a table
     Encrypt(Encrypt),
-    /// Make a table of files that PyArrow or Spark encrypted under masters of this home; the files stay as they are
+    /// Make a table of files that PyArrow or Spark encrypted under masters of this config directory; the files stay as they are
     Adopt(Adopt),
     /// Open a sealed table, or a single encrypted Parquet file, into plain files
     Decrypt(Decrypt),
@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Audit(Audit),
     /// Say what of Spark's own security is off or weak for what Coffer does not cover
     Doctor(Doctor),
-    /// Run the engine of an untrusted site (coffer-engine); arguments are passed on
+    /// Run the engine of a host (coffer-engine); arguments are passed on
     Engine(Passed),
     /// Open Spark's SQL shell on sealed tables
     Sql(Sql),
@@ -340,7 +340,7 @@ pub(crate) struct PolicyAdvise {
     /// or names of sealed tables. NAME=PATH names a table
     #[arg(required = true)]
     pub(crate) tables: Vec<String>,
-    /// Without enclaves: how much more a statement may bring home where a column then shows less
+    /// Without enclaves: how much more a statement may bring to the client where a column then shows less
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "bring-home")]
     pub(crate) bring_to_client: Option<u64>,
     /// Write the policy for enclaves to this file, with a comment for each column

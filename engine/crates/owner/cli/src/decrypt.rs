@@ -29,7 +29,7 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if *args.dst != *Path::new("-") && args.dst.symlink_metadata().is_ok() {
         return Err(Failure::usage(format!("{} exists already", args.dst.display())));
     }
-    // A single file is opened without a home too, and then there is no zone.
+    // A single file is opened without a config directory too, and then there is no zone.
     let homeless = args.kek_file.is_some() && !site.config_dir()?.policy().exists();
     if *args.dst != *Path::new("-") && !homeless {
         site.open_config_dir()?.0.check_plain([&*args.dst])?;

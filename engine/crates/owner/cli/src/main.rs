@@ -1,4 +1,4 @@
-//! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the trusted site.
+//! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the client site.
 //!
 //! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind of failure it was
 //! ([`failure::Exit`]). The work is done by coffer-catalog and coffer-custody; here are arguments, sources (Parquet, CSV) and

@@ -1,4 +1,4 @@
-//! The trusted site as a command sees it: home, keyring, policy, and where the passphrase comes from.
+//! The client site as a command sees it: home, keyring, policy, and where the passphrase comes from.
 
 use std::{
     io::IsTerminal,
@@ -28,7 +28,7 @@ impl Site {
         Ok(ConfigDir::locate(self.config_dir.as_deref())?)
     }
 
-    /// The home that was named on the command line.
+    /// The config directory that was named on the command line.
     pub(crate) fn named_config_dir(&self) -> Option<&Path> {
         self.config_dir.as_deref()
     }

@@ -113,7 +113,7 @@ fn a_config_dir_that_lost_its_keyring_records_that_it_came_back() {
     fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
     owner.ok(&["keys", "recover", "shares/share-1.txt", "shares/share-3.txt"]);
     assert_eq!(records(&owner).last().unwrap().0, "keys recover");
-    // Into a home without the register no record is written: its head would be in the way of the backup's.
+    // Into a config directory without the register no record is written: its head would be in the way of the backup's.
     let arguments = ["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"];
     done(owner.command("found").args(arguments).ends(), &arguments);
     assert!(!owner.path("found/audit").exists());

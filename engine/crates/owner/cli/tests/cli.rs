@@ -280,7 +280,7 @@ fn failures_say_what_and_what_to_do() {
     let stranger = Owner::new();
     let message = stranger.fails(3, &["verify", owner.path("sealed").to_str().unwrap()]);
     assert!(
-        message.contains("not in this home's register") && message.contains("hint: "),
+        message.contains("not in this config directory's register") && message.contains("hint: "),
         "{message}"
     );
     golden(&owner, "init_again.txt", &owner.fails(3, &["init"]));

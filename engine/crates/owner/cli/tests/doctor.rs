@@ -246,7 +246,7 @@ fn files_and_policy_are_looked_at() {
         "plain-partitions",
     ];
     assert_eq!(setup.ids(""), found);
-    // The application's own home comes before the environment's.
+    // The application's own config directory comes before the environment's.
     setup.write("other/policy.toml", "unverified_inputs = []\n");
     let other = format!("spark.coffer.home {}", setup.folder.path().join("other").display());
     assert!(setup.ids(&other).is_empty());
@@ -334,7 +334,7 @@ fn a_running_application_is_asked() {
     ]);
     let (out, err) = setup.run(1, &["--url", &url]);
     assert!(
-        out.contains("reaches port 4041") && out.contains("told this program of 2 queries"),
+        out.contains("reaches port 4041") && out.contains("shown this program 2 queries"),
         "{out}"
     );
     assert!(out.contains("1 of the 2 queries"), "{out}");

@@ -53,7 +53,7 @@ fn coffer(owner: &Owner, arguments: &[&str]) -> Command {
     command
 }
 
-/// No file of the table and of the home has a plain row in it, nor is a Parquet file with a footer that anybody reads.
+/// No file of the table and of the config directory has a plain row in it, nor is a Parquet file with a footer that anybody reads.
 fn nothing_plain(owner: &Owner, table: &str) {
     for (path, bytes) in owner.files(table).into_iter().chain(owner.files("home")) {
         let found = bytes.windows(PLANTED.len()).any(|part| part == PLANTED.as_bytes());
@@ -61,7 +61,7 @@ fn nothing_plain(owner: &Owner, table: &str) {
     }
 }
 
-/// Files of the home that are none of its own.
+/// Files of the config directory that are none of its own.
 fn strays(owner: &Owner) -> Vec<String> {
     let known = [
         "keyring.coffer",
@@ -129,7 +129,7 @@ fn killed_while_re_encrypting() {
         data.count() as u64,
         owner.json(&["inspect", "t"])["files"].as_array().unwrap().len() as u64
     );
-    // What a killed writer left in the home went with the next writing.
+    // What a killed writer left in the config directory went with the next writing.
     assert_eq!(strays(&owner), Vec::<String>::new());
     nothing_plain(&owner, "t");
 }
@@ -302,7 +302,7 @@ fn files_that_cannot_be_written() {
     assert_eq!(owner.json(&["verify", "--clean", "t"])["extra"], Value::Array(vec![]));
 }
 
-/// The home and a table on a file system of five megabytes, in a mount namespace of the test's own, which is filled to the last byte: each
+/// The config directory and a table on a file system of five megabytes, in a mount namespace of the test's own, which is filled to the last byte: each
 /// step must fail, and leave what was there. Where the kernel lets nobody make such a namespace, only the test above holds.
 #[test]
 fn a_full_disk() {

@@ -95,7 +95,10 @@ fn disabled_until_enabled_and_verify_says_so() {
     let output = owner.run(&["keys", "verify", "."]);
     let shown = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(shown.contains("theirs: it is not in this home's register"), "{shown}");
+    assert!(
+        shown.contains("theirs: it is not in this config directory's register"),
+        "{shown}"
+    );
     assert!(
         shown.contains("missing  a: ") && shown.contains("ok       b: "),
         "{shown}"
@@ -162,7 +165,7 @@ fn masters_travel_under_a_passphrase() {
     assert_eq!(wrong.status.code(), Some(3));
     owner.fails(2, &["keys", "export", "--output", "main.coffer"]);
 
-    // The whole keyring into a new home; with the register it has all tables.
+    // The whole keyring into a new config directory; with the register it has all tables.
     owner.ok(&["keys", "export", "--output", "all.coffer"]);
     let import = ["keys", "import", "all.coffer"];
     done(owner.command("home2").args(import).ends(), &import);

@@ -17,7 +17,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// With these tables in the policy, beside what a new home has.
+    /// With these tables in the policy, beside what a new config directory has.
     fn new(tables: &str) -> Self {
         let owner = Owner::new();
         owner.policy(tables);
@@ -175,7 +175,7 @@ fn a_sealed_table_says_more() {
     assert_eq!(report["tables"][0]["sealed"]["rows_read"], 1000);
     let age = &report["tables"][0]["columns"][2];
     assert_eq!((&age["distinct"], &age["domain_size"]), (&50.into(), &"53".into()));
-    assert_eq!(age["opened_by"], "home only");
+    assert_eq!(age["opened_by"], "client only");
     assert_eq!(report["tables"][0]["columns"][3]["linked"][0], "budgets.category");
     // Mixed rows tell nothing of the order.
     owner.run(0, true, &["encrypt", "employees.parquet", "mixed", "--shuffle-rows"]);

@@ -155,7 +155,7 @@ impl Service {
         self.refuse(table, denied.map(str::to_owned).collect())
     }
 
-    /// Errors unless the user may read the columns that a part of a plan would open at home. A ciphertext does not tell of which column
+    /// Errors unless the user may read the columns that a part of a plan would open at the client. A ciphertext does not tell of which column
     /// it is: among columns of one link, a right to one opens those of the others too.
     pub(crate) fn may_decrypt(&self, fragment: &Fragment) -> Result<(), ClientError> {
         at_client::decrypted(fragment)

@@ -19,7 +19,7 @@ use crate::{ClientError, Service, session::Session};
 /// Challenges that wait for their evidence.
 const DRAWN: usize = 4096;
 
-/// When challenges were handed out. How long one may wait for its evidence is the policy's word, on the trusted site's clock.
+/// When challenges were handed out. How long one may wait for its evidence is the policy's word, at the client site's clock.
 #[derive(Default)]
 pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
 

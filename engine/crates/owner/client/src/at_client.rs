@@ -1,4 +1,4 @@
-//! The part of a plan that runs here, on the trusted site, as one partition: over rows that engines sent home and, where it opens
+//! The part of a plan that runs here, at the client site, as one partition: over rows that engines sent to the client and, where it opens
 //! stored columns, with the tables' keys; and over tables that are read here.
 
 use std::{collections::HashMap, fmt, sync::Arc};
@@ -44,7 +44,7 @@ const AT_CLIENT: u32 = 0;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// The work on what came home may take so many times what one part may bring: a hash table of it is about as large again.
+/// The work on what came to the client may take so many times what one part may bring: a hash table of it is about as large again.
 const WORK: u64 = 2;
 
 /// Rows that are here: stream by stream, as they came.
@@ -140,9 +140,9 @@ impl Service {
     }
 }
 
-/// What work at home may take.
+/// What work at the client may take.
 pub(crate) struct Limits<'a> {
-    /// That each of its parts may bring home; the work on them may take twice as much of memory.
+    /// That each of its parts may bring to the client; the work on them may take twice as much of memory.
     pub(crate) bytes: u64,
     /// For what needs more.
     pub(crate) spills: &'a Spills,

@@ -140,7 +140,7 @@ impl Service {
         self.audit_granted(Event {
             query: Some(query),
             tables: uses.0.into_values().collect(),
-            ..Event::granted("open at home")
+            ..Event::granted("open at the client")
         })
     }
 
@@ -197,7 +197,7 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::AdmitEngine => "admit engine",
         ClientMessage::ReleaseKeys | ClientMessage::SealStage => "release",
         ClientMessage::EncryptLiterals => "encrypt literals",
-        ClientMessage::RunAtClient => "open at home",
+        ClientMessage::RunAtClient => "open at the client",
         ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
         ClientMessage::DropTable => "drop table",
         ClientMessage::RenameTable => "rename table",

@@ -1,4 +1,4 @@
-//! Opening stored values at home: ciphertexts that engines carried along, and sums that they took unopened.
+//! Opening stored values at the client: ciphertexts that engines carried along, and sums that they took unopened.
 //!
 //! What comes here from a host that proved nothing is as it says: `det` and `std` values are authentic, wherever the host put them;
 //! `ope`, `ore` and `ashe` values are not even that.

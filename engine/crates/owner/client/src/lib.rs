@@ -1,4 +1,4 @@
-//! The client engine: the half of Coffer that runs on the trusted site, beside the Spark driver.
+//! The client engine: the half of Coffer that runs at the client site, beside the Spark driver.
 //!
 //! It alone holds keyring, policy and register. For the driver's JVM, which holds no key, it verifies engines and releases
 //! keys to them, opens tables, checks and seals whole stages, accepts commit records, opens results, and publishes what was written. It parses what

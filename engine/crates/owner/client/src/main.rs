@@ -8,7 +8,7 @@ use coffer_custody::{ConfigDir, ConfigDirError, Passphrase, PassphraseError};
 use coffer_process::{address::Address, hardening, lifeline, listen::Listener};
 use coffer_protocol::evidence::VERSION;
 
-/// Holds the keys on the trusted site: admits engines, seals queries for them, opens results.
+/// Holds the keys at the client site: admits engines, seals queries for them, opens results.
 #[derive(Parser)]
 #[command(name = "coffer-client", version = VERSION)]
 struct Arguments {

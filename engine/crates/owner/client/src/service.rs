@@ -39,7 +39,7 @@ use crate::{
     tables::Opened,
 };
 
-/// The client engine. One home, one application.
+/// The client engine. One config directory, one application.
 pub struct Service {
     pub(crate) config_dir: ConfigDir,
     pub(crate) vault: Arc<Vault>,

@@ -1,4 +1,4 @@
-//! A query's session on the trusted site: its key, what was sealed under it, and what may come back.
+//! A query's session at the client site: its key, what was sealed under it, and what may come back.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +13,7 @@ use coffer_sealing::{AttemptId, KekSet, SessionId, SessionKey};
 
 use crate::{ClientError, at_client::Rows, audit::Uses, origins::Origins, repeatable::Repeatable};
 
-/// How long an engine keeps a session without the trusted site's word, if nobody sets it.
+/// How long an engine keeps a session without the client site's word, if nobody sets it.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);
 
 /// What a stage writes.
@@ -87,7 +87,7 @@ pub(crate) struct Session {
     taken_origins: HashMap<(u32, u64), Origins>,
     /// Partitions of results, samples and writes that were taken, by stage and execution.
     taken: HashMap<(u32, u64), HashSet<u32>>,
-    /// Rows that wait here for the part of the plan that runs at home, by number from 1.
+    /// Rows that wait here for the part of the plan that runs at the client, by number from 1.
     pub(crate) kept: HashMap<u32, Rows>,
     last_kept: u32,
     /// What of unverified inputs the query has read, as it was then.

@@ -251,7 +251,7 @@ impl Service {
         }
     }
 
-    /// Why a table does not open. What lies at a path that is none of this home's tables, and whether anything does, a user is not told.
+    /// Why a table does not open. What lies at a path that is none of this config directory's tables, and whether anything does, a user is not told.
     fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
         let of_path = matches!(
             error,

@@ -327,8 +327,8 @@ async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
     assert_eq!(
         shown,
         [
-            ("open at home", None, "born n".to_owned()),
-            ("open at home", Some("denied_column"), "name".to_owned()),
+            ("open at the client", None, "born n".to_owned()),
+            ("open at the client", Some("denied_column"), "name".to_owned()),
         ]
     );
     let mut nobody = Tables::of(Some("nobody")).await;

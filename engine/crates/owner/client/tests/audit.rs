@@ -271,7 +271,7 @@ async fn what_takes_no_new_key_is_recorded_too() {
         [
             ("release", "x".to_owned(), 1),
             ("release", "x y".to_owned(), 0),
-            ("open at home", "x".to_owned(), 0),
+            ("open at the client", "x".to_owned(), 0),
         ]
     );
     // Without a record nothing is sealed or opened.

@@ -1,4 +1,4 @@
-//! How long engines keep keys: as long as the trusted site's word reaches, and no longer for anything that a host does.
+//! How long engines keep keys: as long as the client site's word reaches, and no longer for anything that a host does.
 
 mod harness;
 
@@ -105,7 +105,7 @@ async fn a_host_that_repeats_what_it_has_does_not_extend_a_lease() {
     assert_eq!(first_answer(&engine, &late).await, TaskMessage::NeedKeys);
     assert!(engine.enclave.sessions().is_empty());
 
-    // The trusted site's word does.
+    // The client site's word does.
     let mut asking = engine.again().await;
     in_time("keys", asking.run(&mut client, &start, &HashMap::new()))
         .await

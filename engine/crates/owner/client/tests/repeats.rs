@@ -161,7 +161,7 @@ async fn rows_that_a_repeated_task_makes_anew_are_not_mixed() {
     let mixed = ready.rows(&[one.clone(), two.clone()]).await.unwrap_err();
     assert_eq!(mixed.code, "mixed");
 
-    // Also when they come home one by one.
+    // Also when they come to the client one by one.
     let mut part = ready.query.result(3, &[one.clone(), two.clone()], None);
     part.partial = true;
     let whole: Vec<TaskResult> = results(&[one, two.clone()]);
@@ -324,7 +324,7 @@ fn at_the_value() -> coffer_protocol::wire::SealStage {
 }
 
 impl Ready {
-    /// The value of a subquery, from rows that came home.
+    /// The value of a subquery, from rows that came to the client.
     async fn value(&mut self) -> Result<(), Problem> {
         let request = SealValue {
             session: self.query.session.clone(),
@@ -335,7 +335,7 @@ impl Ready {
         sealed.map(|_| ())
     }
 
-    /// Runs all of the last stage over these outputs and brings its rows home.
+    /// Runs all of the last stage over these outputs and bring its rows to the client.
     async fn config_dir(&mut self, from: &[Output], list: Option<&CommitsAccepted>) {
         let one = self.finish(0, from, list).await;
         let two = self.finish(1, from, list).await;

@@ -1,4 +1,4 @@
-//! What an untrusted site can do to a query's bytes, and the check that answers: none of these returns rows.
+//! What a host can do to a query's bytes, and the check that answers: none of these returns rows.
 
 mod harness;
 

@@ -126,7 +126,7 @@ impl Writing {
         self.publish(&query, write, &outputs).await
     }
 
-    /// What the table holds now, read at home.
+    /// What the table holds now, read at the client.
     fn names(&self) -> Vec<String> {
         let vault = Vault::from(Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap());
         let policy = policy::open(&self.site.config_dir, vault.keyring()).unwrap();

@@ -8,7 +8,7 @@ use std::{
 /// The environment variable that names the folder.
 pub(crate) const ENV: &str = "COFFER_HOME";
 
-/// The owner's folder at the trusted site. Names paths; opens nothing.
+/// The owner's folder at the client site. Names paths; opens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigDir(PathBuf);
 
@@ -74,11 +74,11 @@ impl ConfigDir {
     }
 }
 
-/// Why there is no home folder.
+/// Why there is no config directory.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigDirError {
     /// Neither an argument nor the environment says where.
-    #[error("no home folder is known")]
+    #[error("no config directory is known")]
     Unknown,
     /// The folder cannot be made.
     #[error("cannot make the folder {path}: {source}", path = path.display())]

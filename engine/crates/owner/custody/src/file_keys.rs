@@ -102,7 +102,7 @@ impl FileKeyError {
             Self::NotOurs { .. } => {
                 "only files whose writer used Coffer's KMS client (docs/guides/interoperation.md) have keys that open here"
             }
-            Self::Altered { .. } => "was the file written with this home's masters, and under that name?",
+            Self::Altered { .. } => "was the file written with this config directory's masters, and under that name?",
             Self::Length(_) => return None,
             Self::Sealing(error) => return error.hint(),
         };
@@ -155,7 +155,7 @@ impl FileKeys {
     }
 
     /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy. `enter` is told what the master wrapped before
-    /// anything goes out that needs it: files keep such keys where nobody at home sees them. Where it fails, nothing goes out.
+    /// anything goes out that needs it: files keep such keys where nobody at the client sees them. Where it fails, nothing goes out.
     pub fn wrap<E: From<FileKeyError>>(
         &self,
         master: &str,

@@ -5,7 +5,7 @@
 //! * [`Vault`]: the keyring joined with the policy's masters elsewhere; wraps and unwraps the keys of tables and links;
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
 //! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error, and that the owner signed; [`Draft`] is one that
-//!   nobody vouches for;
+//!   not verified for;
 //! * [`AttestedEngine`]: the proof that an engine's evidence was checked; [`verifiers`] asks the process that checks it;
 //! * [`ReleaseSender`]: HPKE from the owner to an attested engine;
 //! * [`recovery`]: shares of a keyring.

@@ -3,7 +3,7 @@
 //! `det`, `ope` and `ore` keys are a column's, or a link's: columns of one link have comparable ciphertexts, whatever table they
 //! are in. `ashe` and `std` keys are a stored column's; the schemes derive a key for each file from them, because each of their pads
 //! and nonces must be used once.
-//! None of them leaves the trusted site.
+//! None of them leaves the client site.
 
 use coffer_schemes::Protection;
 use coffer_sealing::{ColumnId, DerivationKey, Error, LinkId, Secret};

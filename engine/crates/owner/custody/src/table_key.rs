@@ -1,4 +1,4 @@
-//! A table's key and what is derived from it. The table key and the manifest key never leave the trusted site.
+//! A table's key and what is derived from it. The table key and the manifest key never leave the client site.
 
 use coffer_sealing::{ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob};
 

@@ -1,4 +1,4 @@
-//! Masters outside of the keyring, for the trusted site: clients of key servers, and of HSMs' modules, that wrap table keys and link
+//! Masters outside of the keyring, for the client site: clients of key servers, and of HSMs' modules, that wrap table keys and link
 //! keys.
 //!
 //! Not for enclaves, which never ask a KMS: only the client engine and the command line link this crate. An address comes from the

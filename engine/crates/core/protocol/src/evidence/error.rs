@@ -111,6 +111,6 @@ coffer_sealing::error_table! {
     Self::OtherOwner => "other_owner", "an engine serves one owner for its life: restart it";
     Self::ApplicationTooLong => "application_too_long", "give the application a shorter name";
     Self::HostNotAccepted => "host_not_accepted",
-        "without enclaves nobody vouches for a result: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required";
+        "without enclaves no result is verified: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required";
     Self::Sealing(error) => error.code(), error.hint();
 }

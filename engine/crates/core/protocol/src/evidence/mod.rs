@@ -4,7 +4,7 @@
 //! of an `AttestedEngine`. Evidence binds protocol, kind, engine key, owner key, challenge and application, so evidence
 //! made for another owner or application, another engine's key or an earlier challenge does not pass.
 //!
-//! Time and policy are judged at the trusted site only. An engine's word on its version or id decides nothing.
+//! Time and policy are judged at the client site only. An engine's word on its version or id decides nothing.
 
 mod challenge;
 mod error;

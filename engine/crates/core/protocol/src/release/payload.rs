@@ -24,7 +24,7 @@ pub struct ReleasePayload {
     pub keks: KekSet,
     /// How long an engine keeps the session without hearing of it, counted from when this was sealed.
     pub lease_seconds: u32,
-    /// When this was sealed, by the trusted site's clock: so long after the engine's evidence was verified.
+    /// When this was sealed, by the client site's clock: so long after the engine's evidence was verified.
     pub engine_age_millis: u64,
     /// And so long after the session began.
     pub session_age_millis: u64,

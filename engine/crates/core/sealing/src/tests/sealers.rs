@@ -186,7 +186,7 @@ fn each_error_has_the_hint_of_its_cause() {
         (Fault::Host, "unauthentic")
     );
     let has = |error: Error, word: &str| assert!(error.hint().is_some_and(|hint| hint.contains(word)), "{error}");
-    has(Error::Unauthentic, "untrusted site");
+    has(Error::Unauthentic, "host");
     has(Error::Randomness, "getrandom");
     has(Error::UnknownVersion(9), "same version");
     has(Error::TooLong { length: 1 }, "smaller");

@@ -1,6 +1,6 @@
 //! The checks between sealed bytes and a task: each failing one has a name, and ends the task.
 //!
-//! All of these mean that the untrusted site lost, changed, repeated or mixed up something (or that two versions of Coffer
+//! All of these mean that the host lost, changed, repeated or mixed up something (or that two versions of Coffer
 //! meet). None is worth a retry on the same bytes.
 
 use thiserror::Error;

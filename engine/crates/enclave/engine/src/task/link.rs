@@ -59,7 +59,7 @@ pub enum LinkError {
     /// The peer does not answer.
     #[error("the executor does not answer")]
     Silent,
-    /// The session's lease ran out, and the trusted site's word that would renew it did not come.
+    /// The session's lease ran out, and the client site's word that would renew it did not come.
     #[error("the session's lease has run out")]
     Lease,
     /// Not a message.

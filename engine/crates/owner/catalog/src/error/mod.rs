@@ -154,8 +154,8 @@ pub enum Error {
     /// The register does not know the table.
     #[error("the register knows no table `{0}`")]
     UnknownTable(String),
-    /// The folder's table is not in this home's register.
-    #[error("the table {id} at {path} is not in this home's register")]
+    /// The folder's table is not in this config directory's register.
+    #[error("the table {id} at {path} is not in this config directory's register")]
     ForeignTable {
         /// From the envelope, unverified.
         id: TableId,
@@ -293,7 +293,9 @@ pub enum Error {
     #[error("the register knows no link {0}")]
     LinkUnknown(coffer_sealing::LinkId),
     /// The policy gives an id to a link that the register does not know.
-    #[error("the policy already has a link `{name}` with the id {id}, which this home's register does not know")]
+    #[error(
+        "the policy already has a link `{name}` with the id {id}, which this config directory's register does not know"
+    )]
     PolicyHasLink {
         /// The link's name.
         name: String,
@@ -352,7 +354,9 @@ pub enum Error {
     #[error(transparent)]
     Policy(#[from] coffer_custody::PolicyError),
     /// The policy gives an id to a table that is to be made.
-    #[error("the policy already has a table `{name}` with the id {id}, which this home's register does not know")]
+    #[error(
+        "the policy already has a table `{name}` with the id {id}, which this config directory's register does not know"
+    )]
     PolicyHasId {
         /// The table's name.
         name: String,

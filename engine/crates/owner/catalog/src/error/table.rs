@@ -26,7 +26,7 @@ coffer_sealing::error_table! {
     Self::Envelope(_) => "manifest_format", Fault::Host;
     Self::ManifestFormat(_) => "manifest_version", Fault::Caller, "use a newer version of Coffer";
     Self::ManifestKey => "manifest_key", Fault::Caller,
-        "the manifest was put there by someone else, or the home is not this table's";
+        "the manifest was put there by someone else, or the config directory is not this table's";
     Self::ManifestAltered => "manifest_tag", Fault::Host, NOT_AS_WRITTEN;
     Self::ManifestContent(_) => "manifest_format", Fault::Host, NOT_AS_WRITTEN;
     Self::ManifestForeign { .. } => "other_table", Fault::Host,
@@ -56,9 +56,9 @@ coffer_sealing::error_table! {
     Self::Unfinished(_) => "table_unfinished", Fault::Caller,
         "coffer verify --clean removes what is left; then encrypt again";
     Self::UnknownTable(_) => "table", Fault::Caller,
-        "coffer keys list shows the tables of this home";
+        "coffer keys list shows the tables of this config directory";
     Self::ForeignTable { .. } => "manifest_foreign", Fault::Caller,
-        "use the home that encrypted it; if the folder was moved, set `path` of the table in the policy";
+        "use the config directory that encrypted it; if the folder was moved, set `path` of the table in the policy";
     Self::PolicyId { .. } => "table", Fault::Caller,
         "the policy decides; remove or correct the table's `id` there";
     Self::NameTaken(_) => "table", Fault::Caller,

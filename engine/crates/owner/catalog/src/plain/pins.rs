@@ -1,6 +1,6 @@
 //! Digests of the column chunks that a query reads of plain files.
 //!
-//! They are taken on the trusted site, before a task of the query runs, and are the same for all of its tasks, stages, repeats and
+//! They are taken at the client site, before a task of the query runs, and are the same for all of its tasks, stages, repeats and
 //! results. Else a host could run a task again over a page that it has rewritten, and see from the sizes of what comes out whether its
 //! guess joins.
 //!

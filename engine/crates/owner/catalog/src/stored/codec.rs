@@ -1,4 +1,4 @@
-//! Between a table's columns and its stored columns, at the trusted site.
+//! Between a table's columns and its stored columns, at the client site.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::Error;
 /// The keys of the links that a table's columns are in.
 pub type LinkKeys = BTreeMap<LinkId, LinkKey>;
 
-/// Encrypts and opens the columns of one table. Holds keys, so it never leaves the trusted site.
+/// Encrypts and opens the columns of one table. Holds keys, so it never leaves the client site.
 #[derive(Clone)]
 pub struct Codec {
     columns: Arc<[Column]>,

@@ -20,7 +20,7 @@ pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item =
     names.into_iter().any(host_readable)
 }
 
-/// The links of a home: found, or made when a column first names them.
+/// The links of a config directory: found, or made when a column first names them.
 pub(crate) struct Links<'a> {
     pub(crate) register: &'a Register,
     pub(crate) vault: &'a Vault,

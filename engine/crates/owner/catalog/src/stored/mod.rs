@@ -1,4 +1,4 @@
-//! Stored columns at the trusted site: who lays them out, encrypts and opens them.
+//! Stored columns at the client site: who lays them out, encrypts and opens them.
 
 mod check;
 mod codec;

@@ -1,4 +1,4 @@
-//! Reading a file of stored columns at the trusted site, row group by row group.
+//! Reading a file of stored columns at the client site, row group by row group.
 //!
 //! Column chunks that lie unencrypted are read whole, and neither parsed nor opened before their digest was found to be the
 //! pinned one.

@@ -1,4 +1,4 @@
-//! An owner with a home, a keyring and a policy, whose tables lie beside the home.
+//! An owner with a config directory, a keyring and a policy, whose tables lie beside the config directory.
 
 #![allow(unreachable_pub, dead_code)] // each test binary uses its part
 

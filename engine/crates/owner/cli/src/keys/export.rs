@@ -179,7 +179,7 @@ pub(super) fn recover(site: &Site, files: &[LocalPath]) -> Result<(), Failure> {
     make(site, join(&shares)?, "keys recover", false)
 }
 
-/// A new keyring, of an export or shares, under the home's passphrase. The audit log is told where its register is here: one that is begun
+/// A new keyring, of an export or shares, under the config directory's passphrase. The audit log is told where its register is here: one that is begun
 /// without it would not fit the backup of the register that is to come.
 fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Result<(), Failure> {
     let config_dir = site.config_dir()?;

@@ -49,7 +49,7 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     if let Some(to) = &args.to {
         let known = coffer_catalog::policy::change_masters(&config_dir, vault.keyring(), &done.tables, &done.links, to);
         known.map_err(|error| {
-            eprintln!("warning: the keys were moved, but the policy could not be told; put master = \"{to}\" there");
+            eprintln!("warning: the keys were moved, but the policy could not be changed; put master = \"{to}\" there");
             Failure::from(error)
         })?;
     }
@@ -100,7 +100,7 @@ fn chosen(register: &Register, args: &Rewrap) -> Result<Vec<HeldKey>, Failure> {
             Some(key) => chosen.push(key.clone()),
             None if link => {
                 return Err(Failure::usage(format!("the register knows no link `{wanted}`"))
-                    .hint("coffer keys list shows the links of this home"));
+                    .hint("coffer keys list shows the links of this config directory"));
             }
             None => return Err(TableError::UnknownTable(wanted.to_owned()).into()),
         }

@@ -48,7 +48,7 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
     if args.json {
         let strangers = strangers
             .iter()
-            .map(|path| json!({ "path": path, "ok": false, "error": "not in this home's register" }));
+            .map(|path| json!({ "path": path, "ok": false, "error": "not in this config directory's register" }));
         output::json(&json!({
             "ok": bad == 0 && strangers.len() == 0,
             "tables": looks.iter().map(Look::json).chain(strangers).collect::<Vec<_>>(),
@@ -58,7 +58,10 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
             look.print();
         }
         for folder in &strangers {
-            println!("missing  {}: it is not in this home's register", folder.display());
+            println!(
+                "missing  {}: it is not in this config directory's register",
+                folder.display()
+            );
         }
     }
     let bad = bad.saturating_add(strangers.len());

@@ -53,7 +53,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// With a fresh home.
+    /// With a fresh config directory.
     pub(crate) fn new() -> Self {
         let owner = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -66,7 +66,7 @@ impl Owner {
         self.folder.path().join(name)
     }
 
-    /// `coffer`, for the home of this name.
+    /// `coffer`, for the config directory of this name.
     pub(crate) fn command(&self, config_dir: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coffer"));
         command

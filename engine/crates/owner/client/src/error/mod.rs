@@ -42,7 +42,7 @@ pub enum ClientError {
     /// One client engine serves one application.
     #[error("this client engine serves another application")]
     OtherApplication,
-    /// The driver runs on the untrusted site, and the policy does not trust it.
+    /// The driver runs on the host, and the policy does not trust it.
     #[error("the driver runs in cluster deploy mode, on a site that the policy does not trust")]
     ClusterDeployMode,
     /// The keyring does not open.
@@ -270,8 +270,8 @@ pub enum ClientError {
     /// Rows that were to wait here are not here.
     #[error("there are no kept rows {0}: they were used, or the session never had them")]
     KeptUnknown(u32),
-    /// More would come home than the query allows.
-    #[error("more than {0} bytes would come home for the part of the query that only this site may do")]
+    /// More would come to the client than the query allows.
+    #[error("more than {0} bytes would come to the client for the part of the query that only this site may do")]
     TooMuchAtClient(u64),
     /// A table that is read here would give more than the query allows.
     #[error("reading `{columns}` of table `{table}` here takes more than {most} stored bytes")]

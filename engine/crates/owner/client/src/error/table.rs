@@ -2,7 +2,8 @@
 
 use super::ClientError;
 
-const ALTERED: &str = "the untrusted site lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
+const ALTERED: &str =
+    "the host lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
 const RELEASES: &str = "use the plugin and the client engine of the same Coffer release";
 
 coffer_sealing::error_table! {
@@ -76,7 +77,7 @@ coffer_sealing::error_table! {
     Self::TooMuchRead { .. } => "too_much_at_client",
         "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes";
     Self::ClientMemory(_) => "too_much_at_client",
-        "joins are done at home where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes";
+        "joins are done at the client where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes";
     Self::ClientColumn(_) => "column";
     Self::Opening(error) => by_check!("opening", error), ALTERED;
     Self::Sealing(_) => "sealing";
@@ -84,7 +85,7 @@ coffer_sealing::error_table! {
     Self::ColumnType(_) => "column_type",
         "cast it to a flat type: no nested types, intervals, times of day or VOID";
     Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
-        "write the rows to plain Parquet at home and seal them with coffer encrypt; or let the policy store these columns as \"tee\"";
+        "write the rows to plain Parquet at the client and seal them with coffer encrypt; or let the policy store these columns as \"tee\"";
     Self::Denied { .. } => "denied_column",
         "leave them out, or read them as NULL (spark.coffer.deniedColumns=null); the owner gives columns to roles, in the policy";
     Self::NoUsers => "no_users", "name them under [users] in the policy, each with its account";
@@ -150,7 +151,9 @@ fn table_hint(error: &coffer_catalog::Error) -> &'static str {
         _ => {}
     }
     match error.fault() {
-        Fault::Caller => "check the path or name, and that this home's keyring made the table (coffer inspect)",
+        Fault::Caller => {
+            "check the path or name, and that this config directory's keyring made the table (coffer inspect)"
+        }
         Fault::Host => "the table's files were altered, lost or rolled back; run coffer verify, and restore them",
         Fault::System => "check the path, its permissions and the disk",
         Fault::Internal => "",

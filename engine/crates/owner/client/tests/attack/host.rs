@@ -48,7 +48,7 @@ const OUT_OF_TURN: &str = "COFFER_ENGINE_PROTOCOL";
 /// What a run ended with: rows, or the code of the check that refused them.
 pub(crate) type Ended<T> = Result<T, String>;
 
-/// Where a host works: its trusted site, and a name of its own.
+/// Where a host works: its client site, and a name of its own.
 pub(crate) struct Slot<'a> {
     pub(crate) site: &'a Site,
     pub(crate) runtime: &'a tokio::runtime::Runtime,

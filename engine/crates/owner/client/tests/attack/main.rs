@@ -82,7 +82,7 @@ fn every_mutation_is_detected_or_harmless() {
         .filter(|(_, count)| count.applied == 0)
         .map(|(name, _)| *name)
         .collect();
-    assert!(idle.is_empty(), "never told: {idle:?}");
+    assert!(idle.is_empty(), "never applied: {idle:?}");
     let undetected: Vec<_> = counts
         .iter()
         .filter(|(name, count)| count.detected == 0 && judge::must_be_detected(name))
@@ -187,7 +187,7 @@ impl Count {
     }
 }
 
-/// Mutation after lie until enough were told, all hosts together.
+/// Mutation after mutation until enough were applied, all hosts together.
 fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
     let mutations: Vec<(&'static str, Mutation)> = mutations::all()
         .into_iter()

@@ -1,4 +1,4 @@
-//! What is asked while lies are told, and the right rows.
+//! What is asked while mutations are applied, and the right rows.
 
 use arrow::{
     array::{Array, AsArray, RecordBatch},

@@ -44,7 +44,7 @@ use tokio::io::AsyncWriteExt;
 pub const APPLICATION: &str = "application_1";
 pub const POLICY: &str = "[attestation]\naccept = [\"simulated\"]\n";
 
-/// A trusted site, in a folder that goes with it.
+/// A client site, in a folder that goes with it.
 pub struct Site {
     pub folder: TempDir,
     pub config_dir: ConfigDir,
@@ -117,7 +117,7 @@ impl Site {
         coffer_catalog::policy::replace(&self.config_dir, &keyring, policy).unwrap();
     }
 
-    /// The same home under another client engine: a driver that was started again.
+    /// The same config directory under another client engine: a driver that was started again.
     pub async fn restarted(self) -> Self {
         let service = Arc::new(Service::open(self.config_dir.clone(), &passphrase()).unwrap());
         let listener = Listener::bind(&Address::Unix(self.folder.path().join("client-again"))).unwrap();

@@ -132,7 +132,7 @@ pub enum KeyringError {
 coffer_sealing::error_table! {
     KeyringError: &'static str;
     Self::Exists(_) => "keyring_exists",
-        "use it, or choose another home with --home or COFFER_HOME";
+        "use it, or choose another config directory with --home or COFFER_HOME";
     Self::NotFound(_) => "keyring_not_found",
         "make one with coffer init, or name its folder with --home or COFFER_HOME";
     Self::Io { .. } => "keyring_io", "check the file's permissions and the free space";

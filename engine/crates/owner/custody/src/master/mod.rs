@@ -1,7 +1,7 @@
 //! Masters: what wraps table keys and link keys. One trait; the embedded keyring is one implementation, and those that ask a KMS
 //! or an HSM live in a crate of their own, which enclaves do not link.
 //!
-//! [`Vault`] joins the keyring of a home with the masters of its policy, and is what the rest of the trusted site wraps and
+//! [`Vault`] joins the keyring of a config directory with the masters of its policy, and is what the rest of the client site wraps and
 //! unwraps with.
 
 mod envelope;

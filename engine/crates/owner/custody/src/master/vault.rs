@@ -1,4 +1,4 @@
-//! The keyring of a home and the masters of its policy, as one thing.
+//! The keyring of a config directory and the masters of its policy, as one thing.
 
 use std::{
     collections::BTreeMap,

@@ -36,7 +36,7 @@ pub use zone::Zone;
 
 pub use coffer_schemes::Protection;
 
-/// What a new home gets: every setting, with its meaning.
+/// What a new config directory gets: every setting, with its meaning.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 /// What a policy file says, read and checked; whether its owner said it is not known.
@@ -268,7 +268,7 @@ impl Draft {
         &self.attestation
     }
 
-    /// Whether the driver may run on the untrusted site, because the owner trusts that site.
+    /// Whether the driver may run on the host, because the owner trusts that site.
     pub fn trusts_cluster_deploy_mode(&self) -> bool {
         self.trust_cluster_deploy_mode
     }

@@ -1,6 +1,6 @@
 //! The proof that a policy is its owner's, and the newest.
 //!
-//! `policy.toml` decides everything at the trusted site, and lies beside programs that need no passphrase to write to it. So its bytes are
+//! `policy.toml` decides everything at the client site, and lies beside programs that need no passphrase to write to it. So its bytes are
 //! authenticated: `policy.sig` holds the version, the MAC under a key of the keyring, and the bytes that were signed, so that a change can
 //! be shown as a difference. Which version is the newest the register says (coffer-catalog), which is sealed: an older pair of files that is put
 //! back is refused. What is checked is what is parsed: the file is read once.

@@ -17,7 +17,7 @@ pub struct Question {
     pub report: String,
     /// What its report data must begin with; zeros must follow.
     pub expected: Hex<32>,
-    /// The trusted site's clock: seconds since 1970.
+    /// The client site's clock: seconds since 1970.
     pub now: u64,
 }
 

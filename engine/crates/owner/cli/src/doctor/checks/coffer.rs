@@ -134,7 +134,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "simulated-evidence",
         severity: High,
-        why: "nothing proves what an engine is: the administrator of the untrusted site could read all data",
+        why: "nothing proves what an engine is: the administrator of the host could read all data",
         set: "attestation.accept in policy.toml without \"simulated\", on machines with a TEE",
         find: |p| {
             let accepted = p.policy.as_ref()?.accepted_evidence();
@@ -165,12 +165,12 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "cluster-mode-trusted",
         severity: Medium,
-        why: "a driver started in cluster mode would get keys on the untrusted site",
+        why: "a driver started in cluster mode would get keys on the host",
         set: "driver.trust_cluster_deploy_mode = false in policy.toml",
         find: |p| {
             found(
                 p.policy.as_ref()?.trusts_cluster_deploy_mode(),
-                "the policy trusts drivers on the untrusted site",
+                "the policy trusts drivers on the host",
             )
         },
     },

@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "event-log",
         severity: High,
         why: "event logs hold queries and plans in clear; Coffer does not start with one outside a folder known as trusted",
-        set: "spark.coffer.eventLog.trustedDir to a local folder of the trusted site that holds spark.eventLog.dir, or \
+        set: "spark.coffer.eventLog.trustedDir to a local folder of the client site that holds spark.eventLog.dir, or \
             spark.eventLog.enabled false",
         find: |p| {
             let inside = match (folder(p), p.get(TRUSTED).and_then(local)) {

@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[
                 port => format!("port {}", port.unwrap_or("4040")),
             };
             let known = match &p.running {
-                Some(running) => format!("; it has told this program of {} queries", running.queries),
+                Some(running) => format!("; it has shown this program {} queries", running.queries),
                 None => String::new(),
             };
             found(
@@ -71,7 +71,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ui-proxy",
         severity: High,
-        why: "the master belongs to the untrusted site, and fetches the driver's pages for whoever asks",
+        why: "the master belongs to the host, and fetches the driver's pages for whoever asks",
         set: "spark.ui.reverseProxy false",
         find: |p| {
             found(
@@ -84,7 +84,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "listeners",
         severity: Medium,
         why: "these classes get every query's text and plan; where they send them is not Spark's to say",
-        set: "only listeners that stay at the trusted site",
+        set: "only listeners that stay at the client site",
         find: |p| {
             let keys = [
                 "spark.extraListeners",

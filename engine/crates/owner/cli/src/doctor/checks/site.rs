@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "deploy-mode",
         severity: High,
-        why: "the driver, with keys and results, runs on the untrusted site; Coffer does not start there unless the policy trusts it",
+        why: "the driver, with keys and results, runs on the host; Coffer does not start there unless the policy trusts it",
         set: "spark.submit.deployMode client",
         find: |p| {
             found(
@@ -114,7 +114,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "secret-in-settings",
         severity: Medium,
-        why: "all settings travel to executors: what a credential opens is open to the untrusted site",
+        why: "all settings travel to executors: what a credential opens is open to the host",
         set: "credentials for executors that can do no more than read and write the sealed tables' folders",
         find: |p| {
             let keys: Vec<_> = p.all().map(|(key, _)| key).filter(|key| is_credential(key)).collect();

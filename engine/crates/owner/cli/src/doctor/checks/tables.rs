@@ -47,7 +47,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Medium,
         why: "a catalog that others can write says what a name means: a query of a name that should be a sealed table may be given a plain \
             one, and run in clear",
-        set: "spark.sql.catalogImplementation in-memory, or a catalog that only the trusted site can write",
+        set: "spark.sql.catalogImplementation in-memory, or a catalog that only the client site can write",
         find: |p| {
             let hive = p.get("spark.sql.catalogImplementation") == Some("hive")
                 || p.get("spark.hadoop.hive.metastore.uris").is_some();

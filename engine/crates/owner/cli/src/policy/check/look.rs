@@ -70,7 +70,7 @@ pub(super) fn look(
 ) -> Result<Result<Look, &'static str>, Failure> {
     let table = match open_table(config_dir, vault, policy, &Target::Name(name.to_owned())) {
         Ok(table) => table,
-        Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this home's register")),
+        Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this config directory's register")),
         Err(Error::Unfinished(_)) => return Ok(Err("its first version was never finished")),
         Err(Error::Format(FormatError::Io { .. }) | Error::NotATable(_)) => {
             return Ok(Err("its folder cannot be read from here"));

@@ -56,7 +56,7 @@ pub(super) fn text(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning]
 
 fn enclaves(policy: &Draft) -> String {
     match evidence(policy).as_slice() {
-        [] => "no engine is one: attestation.accept is empty, so no key leaves home".to_owned(),
+        [] => "no engine is one: attestation.accept is empty, so no key leaves the client".to_owned(),
         ["simulated"] => {
             "engines that say what they are: simulated evidence proves nothing, so count them as hosts".to_owned()
         }

@@ -69,7 +69,7 @@ pub(super) fn to_enclaves(column: &CheckedColumn) -> &'static str {
     if column.openers().any(|opener| opener <= Opener::Enclaves) {
         "every value"
     } else {
-        "no more than hosts: the keys stay at home"
+        "no more than hosts: the keys stay at the client"
     }
 }
 
@@ -77,14 +77,14 @@ pub(super) fn to_enclaves(column: &CheckedColumn) -> &'static str {
 pub(super) fn opened_by(column: &CheckedColumn) -> &'static str {
     match column.openers().min() {
         Some(Opener::Anyone) => "anyone",
-        Some(Opener::Enclaves) => "enclaves and home",
+        Some(Opener::Enclaves) => "enclaves and client",
         Some(Opener::Nobody) | None => "nobody",
         // Only numbers have a domain; of a text a prefix would be stored, and coffer encrypt would refuse that.
         Some(Opener::Client)
             if column.seen.is_none() && column.rules.domain().is_none() && column.is_closed_as_texts() =>
         {
-            "home only; nobody if it is a text, which takes tee, std or det beside it"
+            "client only; nobody if it is a text, which takes tee, std or det beside it"
         }
-        Some(Opener::Client) => "home only",
+        Some(Opener::Client) => "client only",
     }
 }

@@ -57,7 +57,7 @@ static ROW_ORDER: Kind = Kind {
 static UNLINKED_JOIN: Kind = Kind {
     id: "unlinked-join",
     why: "each column has a key of its own, so equal values have unlike ciphertexts: a join of these columns is left to enclaves, if \
-          all of them are tee, else to home",
+          all of them are tee, else to the client",
     mend: "one `link` for those that are joined, before the tables are encrypted; accept this for those that are not",
 };
 
@@ -101,7 +101,7 @@ static ASHE_ROWS: Kind = Kind {
 
 static HOST_RESULTS: Kind = Kind {
     id: "host-results",
-    why: "engines that proved nothing may drop, repeat or move rows, and add to ashe sums: no value is read there, but nobody vouches \
+    why: "engines that proved nothing may drop, repeat or move rows, and add to ashe sums: no value is read there, but not verified \
           that an answer is right",
     mend: "host_results = \"refuse\", and enclaves",
 };

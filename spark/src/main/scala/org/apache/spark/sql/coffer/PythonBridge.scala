@@ -18,7 +18,7 @@ object PythonBridge {
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
 
-  /** Whether somebody vouches for the answer: see [[Vouched]]. */
+  /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
 
   /**

@@ -74,7 +74,7 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
     command
   }
 
-  /** What each of these statements (by number) brings home under a policy, and why: or why it cannot run. */
+  /** What each of these statements (by number) brings to the client under a policy, and why: or why it cannot run. */
   def weigh(policy: String, hosts: Boolean, which: Array[Int]): String = {
     reset()
     sites(hosts)
@@ -179,7 +179,7 @@ object Advisor {
   private def width(o: Opening, column: Option[BaseColumn]): Double =
     column.flatMap(_.figures).flatMap(_.width).getOrElse(Estimates.width(o.output.dataType))
 
-  /** What the client engine reads itself comes home whole. */
+  /** What the client engine reads itself comes to the client whole. */
   private def read(table: ClientTable): Brought = {
     val rows = table.table.info.getRows.toDouble
     val values = table.openings.map(o => width(o, table.table.schema.getFieldIndex(o.output.name).map(BaseColumn(table.table, _))))

@@ -14,7 +14,7 @@ object CofferConf {
   val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
   val CLIENT_PATH = "spark.coffer.client.path"
 
-  /** The socket of a key service: this account then needs no home and no passphrase. */
+  /** The socket of a key service: this account then needs no config directory and no passphrase. */
   val CLIENT_SOCKET = "spark.coffer.client.socket"
 
   /** The policy's user that the owner lowers itself to. */

@@ -11,7 +11,7 @@ object CofferException {
     "COFFER_UNSUPPORTED",
     if (reasons.size == 1) s"this query cannot run sealed: ${reasons.head}"
     else reasons.mkString("this query cannot run sealed:\n  - ", "\n  - ", ""),
-    "rewrite this part of the query, or run it on the result at home")
+    "rewrite this part of the query, or run it on the result at the client")
 
   private def text(code: String, message: String, hint: String): String =
     if (hint.isEmpty) s"[$code] $message" else s"[$code] $message\nhint: $hint"

@@ -29,7 +29,7 @@ case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafE
       r.through {
         case result: CofferResultExec => result.keep(ClientBytes.of(conf)).getKept
         case ClientRowsExec.NoRows() => 0
-        case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be taken home"))
+        case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be taken to the client"))
       }
     case ClientRowsExec.NoRows() => 0
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query"))
@@ -48,14 +48,14 @@ object ClientRowsExec {
     }
   }
 
-  /** Whether a plan runs at home: it has rows that come there, or tables that are read there. */
+  /** Whether a plan runs at the client: it has rows that come there, or tables that are read there. */
   def in(plan: SparkPlan): Boolean = plan.exists {
     case _: ClientRowsExec | _: ClientTableExec => true
     case _ => false
   }
 }
 
-/** `spark.coffer.client.maxBytes`: how much one part of a query may bring home, unpacked. */
+/** `spark.coffer.client.maxBytes`: how much one part of a query may bring to the client, unpacked. */
 private[coffer] object ClientBytes {
   val KEY = "spark.coffer.client.maxBytes"
   private val DEFAULT = "1g"

@@ -12,8 +12,8 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleEx
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * The part of a query that only the trusted site can do, as one fragment of one partition in the client engine, over the rows that each
- * [[ClientRowsExec]] of its plan brings home and the tables that each [[ClientTableExec]] reads there.
+ * The part of a query that only the client site can do, as one fragment of one partition in the client engine, over the rows that each
+ * [[ClientRowsExec]] of its plan brings to the client and the tables that each [[ClientTableExec]] reads there.
  */
 case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with SealedNode {
 
@@ -45,13 +45,13 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
       s.leaf.plan match {
         case t: ClientTableExec =>
           request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.clientTable.table.info.getHandle))
-        case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at home"))
+        case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at the client"))
       }
     }
     clientRows.clientParts.map(_.plan).zipWithIndex.foreach {
       case (clientRows: ClientRowsExec, id) =>
         request.addInputs(RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(clientRows.fetch()))
-      case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come home"))
+      case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come to the client"))
     }
     query.client.runAtClient(request.build())
   }

@@ -36,7 +36,7 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   lazy val client: ClientEngine = Client.get
 
-  /** What the user asked, for the audit log at home: it goes to the client engine, and nowhere else. */
+  /** What the user asked, for the audit log at the client: it goes to the client engine, and nowhere else. */
   @volatile private var asked: String = ""
   def asks(text: => String): Unit = if (asked.isEmpty) asked = text
 

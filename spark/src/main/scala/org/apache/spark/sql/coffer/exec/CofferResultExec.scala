@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.StructType
 
 /**
- * The stage whose rows go home. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
+ * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
  * to do (merging sorted streams, a last limit). It has rows only for the driver: there is no RDD of them.
  */
 case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage with SealedNode {
@@ -96,7 +96,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   }
 
   private def rows(opened: OpenedResult): Iterator[InternalRow] = output match {
-    // Scalar subqueries that the optimizer merged: the struct's fields come home as columns (ResultPlan.struct).
+    // Scalar subqueries that the optimizer merged: the struct's fields come to the client as columns (ResultPlan.struct).
     case Seq(AttributeReference(_, struct: StructType, _, _)) =>
       ArrowRows.of(opened, DataTypeUtils.toAttributes(struct), () => opened.close()).map(row => InternalRow(row))
     case _ => ArrowRows.of(opened, output, () => opened.close())
@@ -111,7 +111,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   /** The rows stay with the client engine, for the part of the query that runs there. */
   def keep(most: Long): ResultKept = {
     val run = new Run(None)
-    if (run.plan.tail.isDefined) throw CofferException.refusal(Seq("the last rows of a part of the query are counted at home"))
+    if (run.plan.tail.isDefined) throw CofferException.refusal(Seq("the last rows of a part of the query are counted at the client"))
     val kept = run.keep(most)
     metrics("numOutputRows").add(kept.getRows)
     post()

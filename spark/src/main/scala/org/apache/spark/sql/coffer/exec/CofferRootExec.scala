@@ -76,7 +76,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
     override def next(): T = opened(rows.next())
   }
 
-  /** What failed inside an engine says only *failed* to the host; at home its reason is opened. */
+  /** What failed inside an engine says only *failed* to the host; at the client its reason is opened. */
   private def opened[T](body: => T): T =
     try body
     catch {
@@ -161,7 +161,7 @@ object CofferQueryException {
 
   private def hint(condition: String): String = condition match {
     case code if code == "COFFER_OPERATOR" || code.startsWith("COFFER_FILE_") =>
-      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at home"
+      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at the client"
     case "COFFER_INPUT_CHANGED" =>
       "run the query again once nothing writes to the plain files; `coffer adopt` or `coffer encrypt` pins them for good"
     case "COFFER_MEMORY" =>

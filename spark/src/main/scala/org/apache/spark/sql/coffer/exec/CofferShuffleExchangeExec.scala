@@ -185,7 +185,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     val sizes = accepted.getBytesByReduceList.asScala.map(b => hiding.size(b.longValue)).toArray
     if (sizes.length != numPartitions) throw new CofferException(
       "COFFER_CLIENT_PROTOCOL",
-      s"the client engine told sizes of ${sizes.length} of $numPartitions partitions",
+      s"the client engine gave sizes of ${sizes.length} of $numPartitions partitions",
       "use the client engine and the jar of one build")
     metrics("numOutputRows").set(accepted.getRows)
     metrics("dataSize").set(sizes.sum)

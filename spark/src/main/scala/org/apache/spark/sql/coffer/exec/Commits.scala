@@ -13,7 +13,7 @@ final case class MapCommit(mapId: Long, partition: Int, commit: Array[Byte], cou
 }
 
 /**
- * Carries commit records home with the tasks' completion. Spark merges it before it registers the output, also for outputs that it then
+ * Carries commit records to the driver with the tasks' completion. Spark merges it before it registers the output, also for outputs that it then
  * drops (speculation, late duplicates): the driver picks by `mapId`.
  */
 final class Commits extends AccumulatorV2[MapCommit, immutable.Map[Long, MapCommit]] {

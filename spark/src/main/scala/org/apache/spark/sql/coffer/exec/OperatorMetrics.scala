@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * Rows, time and spill of each operator of a fragment. They hold what was opened at home: no executor ever adds to them.
+ * Rows, time and spill of each operator of a fragment. They hold what was opened at the client: no executor ever adds to them.
  *
  * @param input whether a node stands for what another stage wrote; that is counted where it was written
  */

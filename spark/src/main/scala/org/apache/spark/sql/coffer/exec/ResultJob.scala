@@ -6,7 +6,7 @@ import java.nio.channels.Channels
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.coffer.common.CofferException
 
-/** What a task of a result or sample stage brings home: one sealed stream and its sealed records. */
+/** What a task of a result or sample stage brings to the client: one sealed stream and its sealed records. */
 final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte]) {
   def report: TaskReport = TaskReport(partition, counters, metrics)
 
@@ -26,7 +26,7 @@ object ResultJob {
     case outcome: TaskOutcome if outcome.isWhole => outcome
     case _ => throw new CofferException(
         "COFFER_TASK_RESULT",
-        "a task came home with something else than the result of a sealed task",
+        "a task came to the client with something else than the result of a sealed task",
         "run the query again; if it persists, an executor tampers with task results")
   }
 

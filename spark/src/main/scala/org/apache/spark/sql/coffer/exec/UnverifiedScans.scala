@@ -4,7 +4,7 @@ import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 
 /**
- * The plain files that a plan reads beside sealed tables, wherever in it: below exchanges, in subqueries, in what comes home. A query pins
+ * The plain files that a plan reads beside sealed tables, wherever in it: below exchanges, in subqueries, in what comes to the client. A query pins
  * them all before its first task runs, or the host would choose what a later stage finds by what came of an earlier one.
  */
 private[coffer] object UnverifiedScans {

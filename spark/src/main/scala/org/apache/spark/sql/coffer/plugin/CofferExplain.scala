@@ -46,7 +46,7 @@ class CofferExplain extends ExtendedExplainGenerator {
       if (CofferConf.hostEngines(plan.session.sparkContext.conf)) {
         if (Vouched.byEngines(plan)) {
           lines += "no enclaves: fragments run in host engines, which hold no key; executors see what the protections of each column show"
-          lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and nobody vouches for the answer"
+          lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and the answer is not verified"
         } else
           lines += "no enclaves, and no engine on executors: the client engine reads what it needs from storage; the host sees which bytes it reads"
       } else {
@@ -88,7 +88,7 @@ private final class Description(query: Option[CofferQuery]) {
     case h: CofferClientExec =>
       val clientRows = part(h.part) ++ tables(h.part.template).flatMap(read)
       val brought = clientParts(h.part.template).flatMap { clientRows =>
-        s"brought home, by the client engine: ${clientRows.openings.map(_.text).mkString(", ")}${guessed(clientRows)}" +: of(
+        s"brought to the client engine: ${clientRows.openings.map(_.text).mkString(", ")}${guessed(clientRows)}" +: of(
           clientRows.root).map("  " + _)
       }
       clientRows ++ brought ++ h.part.subqueries.flatMap {
@@ -112,7 +112,7 @@ private final class Description(query: Option[CofferQuery]) {
   private def read(table: ClientTable): Seq[String] = {
     val bytes = Utils.bytesToString(table.scan.bytes)
     val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
-    s"read at home, by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
+    s"read by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
       table.openings.map(o => s"  ${ClientTable.text(table, o)}")
   }
 
@@ -123,14 +123,14 @@ private final class Description(query: Option[CofferQuery]) {
 
   private def clientParts(plan: SparkPlan): Seq[ClientRowsExec] = plan.collect { case clientRows: ClientRowsExec => clientRows }
 
-  /** What runs on the trusted site. */
+  /** What runs at the client site. */
   private def part(fragment: CofferFragmentExec): Seq[String] = {
     val details =
       try query.map(q => CofferClientExec.translate(fragment, q).fragment)
       catch { case NonFatal(_) => None }
     details match {
-      case Some(f) => "at home, by the client engine:" +: readable(f)
-      case None => Seq(s"at home, by the client engine: ${fragment.operators}")
+      case Some(f) => "by the client engine:" +: readable(f)
+      case None => Seq(s"by the client engine: ${fragment.operators}")
     }
   }
 
@@ -166,7 +166,7 @@ private final class Description(query: Option[CofferQuery]) {
 
   private def result(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] =
     ResultPlan.of(RootSort.restore(fragment.template), fragment.context(query)).map { plan =>
-      tasks(plan.task) ++ plan.finish.toSeq.flatMap(f => "at home, by the client engine:" +: readable(f))
+      tasks(plan.task) ++ plan.finish.toSeq.flatMap(f => "by the client engine:" +: readable(f))
     }
 
   private def write(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = fragment.template match {

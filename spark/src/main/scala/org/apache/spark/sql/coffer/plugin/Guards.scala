@@ -54,7 +54,7 @@ object Guards {
     if (!inside.contains(true)) throw new CofferException(
       "COFFER_EVENT_LOG",
       s"spark.eventLog.enabled is true, and event logs hold queries in clear; $dir is not in a folder known as trusted",
-      s"set ${CofferConf.EVENT_LOG_TRUSTED} to a local folder of the trusted site that holds spark.eventLog.dir, " +
+      s"set ${CofferConf.EVENT_LOG_TRUSTED} to a local folder of the client site that holds spark.eventLog.dir, " +
         "or turn event logs off")
   }
 

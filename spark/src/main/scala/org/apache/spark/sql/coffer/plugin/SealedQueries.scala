@@ -61,7 +61,7 @@ object SealedQueries extends (LogicalPlan => Unit) {
   private def sink(c: Command) = new CofferException(
     "COFFER_PLAINTEXT_SINK",
     s"${c.nodeName} would write rows of a sealed table in clear, from executors",
-    "bring the result home (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
+    "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
 
   private def query(plan: LogicalPlan): Unit = {
     plan.foreach {

@@ -234,7 +234,7 @@ private[coffer] object Statements {
   /** Statements that are about no table, and have to do with sealed ones all the same. */
   val others: Seq[(String, String)] = Seq(
     "SHOW TABLES, SHOW TABLE EXTENDED, spark.catalog.listTables" ->
-      "A table that does not open is listed as any other; who uses it is told why it does not",
+      "A table that does not open is listed as any other; whoever uses it learns why it does not",
     "DROP DATABASE … CASCADE" ->
       ("Each managed sealed table of the database is dropped as by DROP TABLE. Before the first one goes, the client engine is asked " +
         "whether all may. Refused where a sealed table that is not to be dropped lies in the database's folder, which Spark deletes whole"),

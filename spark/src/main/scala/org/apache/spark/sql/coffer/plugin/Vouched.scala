@@ -6,7 +6,7 @@ import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 
-/** Whether somebody vouches for a query's answer: that its rows are those of the tables, and are computed as the query says. */
+/** Whether there is a proof of a query's answer: that its rows are those of the tables, and are computed as the query says. */
 object Vouched {
 
   /** Nobody does where engines that proved nothing read a part of it, or where it reads plain files. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * A sealed table that the client engine reads itself, from storage, because engines may not open what the query needs of it. What is
- * above it runs at home too.
+ * above it runs at the client too.
  *
  * @param table    as the query has it
  * @param columns  what is read: names in the table's files, and what they are to the query or to `openings`

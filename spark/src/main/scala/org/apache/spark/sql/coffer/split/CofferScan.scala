@@ -31,7 +31,7 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
   override def readSchema(): StructType = schema
 
   override def description(): String = {
-    val version = if (table.unverified) "plain files that nobody vouches for" else s"version ${table.info.getVersion}"
+    val version = if (table.unverified) "plain files that are not verified" else s"version ${table.info.getVersion}"
     s"${table.name()} $version, ${schema.size} columns"
   }
 

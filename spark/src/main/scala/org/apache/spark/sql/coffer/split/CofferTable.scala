@@ -32,7 +32,7 @@ final class CofferTable private (
     with SupportsRead
     with SupportsWrite {
 
-  /** Plain files that the policy lists: nobody vouches for their rows. */
+  /** Plain files that the policy lists: their rows are not verified. */
   def unverified: Boolean = info.getUnverified
 
   def missing: Boolean = info.getHandle == 0

@@ -33,7 +33,7 @@ final case class ColumnAccess(attribute: Attribute, open: Boolean, encodings: Se
   def showing: Option[StoredEncoding] = allowing(Capability.CAPABILITY_COMPARISON).headOption
   def summed: Option[StoredEncoding] = allowing(Capability.CAPABILITY_SUM).find(_.position.isDefined)
 
-  /** The form that is cheapest to bring home and open there. */
+  /** The form that is cheapest to bring to the client and open there. */
   def openable: Option[StoredEncoding] =
     encodings.filter(f => f.stored.isCipher && f.stored.opens).minByOption(f => SiteCosts.toClient(f.table, f.stored))
 

@@ -143,7 +143,7 @@ private[coffer] object Estimates {
     case other => other.defaultSize.toDouble
   }
 
-  /** What a part of a query brings home, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
+  /** What a part of a query brings to the client, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
   def bytes(clientRows: ClientRows): Double = {
     val states = clientRows.openings.filter(_.kind == Decrypt.Kind.SUM).distinctBy(_.from.exprId)
     rows(clientRows.inEngines) * clientRows.openings.map(o => stored(o)).sum + states.map(taken(clientRows.inEngines, _)).sum

@@ -10,7 +10,7 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, IntegerType, LongType, ShortType, StringType}
 
 /**
- * The protections under which engines without keys could do what a plan does with the columns of a table that is read at home: those that
+ * The protections under which engines without keys could do what a plan does with the columns of a table that is read at the client: those that
  * `coffer policy advise` would try first, by the uses that it goes by ([[ColumnUses]]).
  */
 private[coffer] object Helps {
@@ -38,9 +38,9 @@ private final class Helps(all: Seq[Protection], a: Attribute) {
 
   def sentence(uses: Seq[Use]): String = {
     val helps = uses.flatMap(help).distinct
-    val shown = if (helps.isEmpty) Seq(Help("only brought home", carried)) else helps
+    val shown = if (helps.isEmpty) Seq(Help("only brought to the client", carried)) else helps
     val wanted = shown.flatMap(_.protections).distinct
-    // What engines compute on opens at home too, but for a text's prefix.
+    // What engines compute on opens at the client too, but for a text's prefix.
     val opening = wanted.filterNot(carried.contains).filter(opens)
     val least = if (opening.isEmpty) wanted else wanted.filterNot(carried.contains)
     val what = s"`${a.name}` is ${shown.map(_.words).mkString(" and ")}"
@@ -55,8 +55,8 @@ private final class Helps(all: Seq[Protection], a: Attribute) {
     case "compare" | "min" | "max" =>
       Some(Help("compared by size with its own values or another column's", allowing(CAPABILITY_ORDER)))
     case "order" if use.other == "limit" => Some(Help("sorted by for its first rows", allowing(CAPABILITY_ORDER)))
-    // As many rows come home, whatever engines can do.
-    case "order" => Some(Help("only brought home and sorted by there", carried))
+    // As many rows come to the client, whatever engines can do.
+    case "order" => Some(Help("only brought to the client and sorted by there", carried))
     case "sum" | "avg" => Some(if (isSummed(a.dataType)) Help("summed", allowing(CAPABILITY_SUM)) else Help(COMPUTED, Nil))
     case "like" | "expression" => Some(Help(COMPUTED, Nil))
     // NULL is seen, and rows are counted, under any of them.

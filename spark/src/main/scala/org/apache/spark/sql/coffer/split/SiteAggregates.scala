@@ -110,11 +110,11 @@ private[split] final class SiteAggregates(hosts: Boolean) {
         ColumnAccess(attribute, open = false, Nil, Some(Sums(encoding, taken.below.toAttribute, taken.sum, taken.count, value))))
     }
 
-  /** The sum that comes home is NULL for no values, and else fits: the column's bounds see to it. */
+  /** The sum that comes to the client is NULL for no values, and else fits: the column's bounds see to it. */
   private def sum(of: Sum, sum: Attribute, count: Attribute): Expression =
     if (sum.dataType == of.dataType) sum else Cast(sum, of.dataType)
 
-  /** Spark's own division of its sum by its count, over those that came home. */
+  /** Spark's own division of its sum by its count, over those that came to the client. */
   private def average(of: Average, sum: Attribute, count: Attribute): Expression = {
     val itsSum = of.aggBufferAttributes.head
     val itsCount = of.aggBufferAttributes.last

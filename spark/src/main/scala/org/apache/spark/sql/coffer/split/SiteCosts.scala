@@ -9,13 +9,13 @@ import org.apache.spark.sql.coffer.proto.wire.Protection
  */
 private[coffer] object SiteCosts {
 
-  /** Nanoseconds to bring a byte home: a link of 1 Gbit/s. */
+  /** Nanoseconds to bring a byte to the client: a link of 1 Gbit/s. */
   val CLIENT_BYTE = 8.0
 
   /** Bytes of the two columns that say of which file and row a `std` or `ashe` value is; the file's id packs to nothing. */
   val POSITION_BYTES = 8.0
 
-  /** A query over so few rows in all is quicker at home: a stage more costs tens of milliseconds to launch, its rows none. */
+  /** A query over so few rows in all is quicker at the client: a stage more costs tens of milliseconds to launch, its rows none. */
   val SMALL_ROWS = 1000L
 
   /** Bytes of a value as it is stored under a protection, before Parquet packs it. `value`: of the value itself. */
@@ -25,13 +25,13 @@ private[coffer] object SiteCosts {
   /** Whether values are stored as whole numbers of 8 bytes. */
   def isNarrow(cost: Protection.Cost, narrow: Boolean): Boolean = cost.getTimes == 0 || (narrow && cost.hasNarrow)
 
-  /** To bring one value home as it is stored, with its place if it needs one, and open it there. */
+  /** To bring one value to the client as it is stored, with its place if it needs one, and open it there. */
   def toClient(table: CofferTable, stored: StoredColumn): Double = {
     val position = if (stored.needsPosition) POSITION_BYTES else 0
     table.cost(stored).getOpen + (bytes(table, stored) + position) * CLIENT_BYTE
   }
 
-  /** Whether a query is over so little that its rows are best worked on at home. */
+  /** Whether a query is over so little that its rows are best worked on at the client. */
   def small(query: LogicalPlan): Boolean = {
     val tables = query.collect { case BaseColumn.Table(table, _) => table.info.getRows }
     tables.nonEmpty && tables.sum <= SMALL_ROWS

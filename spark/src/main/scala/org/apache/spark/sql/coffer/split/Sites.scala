@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 
 /**
  * Splits an optimised query between engines and the client engine: from the leaves up, as long as engines can go on with what the policy
- * lets them have of each column; the rest at home.
+ * lets them have of each column; the rest at the client.
  *
  * What engines do is rewritten to the stored columns: an equality of ciphertexts in the place of one of values, an encrypted literal for a
  * literal, [[AsheSum]] for SUM. A column keeps its id where engines may open it, so an operator whose columns are all open stays as it is.
@@ -55,7 +55,7 @@ private[coffer] final class Sites(session: SparkSession) {
       throw Refused.unwritable(brought.map(text => s"column $text"))
   }
 
-  /** At home columns keep their places too: unions, and who reads the result, go by them. */
+  /** At the client columns keep their places too: unions, and who reads the result, go by them. */
   private def assign(plan: LogicalPlan): SitedPlan = sited(plan) match {
     case AtClient(made) => AtClient(inOrder(made, plan.output))
     case inEngines: InEngines =>
@@ -94,7 +94,7 @@ private[coffer] final class Sites(session: SparkSession) {
         case inEngines: InEngines => sort(s, inEngines)
         case other => above(s, Seq(other))
       }
-    // Which rows are the last is known at home only: engines' partitions come there one after the other.
+    // Which rows are the last is known at the client only: engines' partitions come there one after the other.
     case t: Tail => above(t, Seq(assign(t.child)))
     case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset) => assign(limit.children.head) match {
         case inEngines: InEngines => InEngines(limit.withNewChildren(Seq(inEngines.plan)), inEngines.access)
@@ -255,7 +255,7 @@ private[coffer] final class Sites(session: SparkSession) {
     else above(plan, children)
   }
 
-  // ---- home
+  // ---- at the client
 
   private def above(node: LogicalPlan, children: Seq[SitedPlan]): SitedPlan = {
     // A union names the columns of none but its first child, by place.
@@ -298,7 +298,7 @@ private[coffer] final class Sites(session: SparkSession) {
       }
   }
 
-  /** Rows that the query brings along are at home already. */
+  /** Rows that the query brings along are at the client already. */
   private def local(plan: LogicalPlan): Boolean = plan.collectLeaves().forall {
     case _: LocalRelation | _: OneRowRelation | _: EmptyRelation => true
     case _ => false
@@ -329,7 +329,7 @@ private[coffer] object Sites {
   }
 }
 
-/** Engines would carry a column home from which it does not open: the placing begins anew, with the table read at home. */
+/** Engines would carry a column to the client from which it does not open: the placing begins anew, with the table read at the client. */
 private final case class NeededAtClient(table: CofferTable) extends ControlThrowable
 
 private object PredicateSplit extends PredicateHelper {
@@ -340,15 +340,15 @@ private object PredicateSplit extends PredicateHelper {
 private[coffer] object Refused {
   def unwritable(columns: Seq[String]) = new CofferException(
     "COFFER_UNSUPPORTED",
-    "rows that come from columns which enclaves cannot open cannot be written to a sealed table: they would be opened at home, and only enclaves " +
-      s"write; ${if (columns.isEmpty) "a condition is decided at home" else columns.mkString(", ")}",
-    "write columns that the policy lets enclaves open (tee or plain among their protections), or bring the rows home (coffer.to_arrow), write them " +
+    "rows that come from columns which enclaves cannot open cannot be written to a sealed table: they would be opened at the client, and only enclaves " +
+      s"write; ${if (columns.isEmpty) "a condition is decided at the client" else columns.mkString(", ")}",
+    "write columns that the policy lets enclaves open (tee or plain among their protections), or bring the rows to the client (coffer.to_arrow), write them " +
       "as Parquet there and seal them with coffer encrypt")
 
   def writeByHosts() = new CofferException(
     "COFFER_UNSUPPORTED",
     "spark.coffer.enclave is none: engines hold no keys, so they cannot write a sealed table",
-    "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at home with coffer encrypt")
+    "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at the client with coffer encrypt")
 
   def unopenable(access: ColumnAccess) = CofferException.refusal(Seq(
       s"column `${access.attribute.name}` is needed in clear, and what is stored of it (${access.protections}) cannot be opened: " +

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.coffer.proto.plan.{Input, Node, Decrypt}
 
-/** Rows at home: an input of the client engine, and what it opens of them. */
+/** Rows at the client: an input of the client engine, and what it opens of them. */
 private[translate] object ClientOperators {
 
   def convert(leaf: ClientRowsLeaf, translation: Translation): Result[Relation] =
@@ -16,7 +16,7 @@ private[translate] object ClientOperators {
       Relation(decrypt(leaf, rows, columns, translation), leaf.output, leaf.partitions)
     }
 
-  /** Over the scan of a table that is read at home. Where it reads the columns as they are, there is nothing to open. */
+  /** Over the scan of a table that is read at the client. Where it reads the columns as they are, there is nothing to open. */
   def opened(leaf: ClientTableLeaf, read: Relation, translation: Translation): Result[Relation] =
     if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
     else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
@@ -51,7 +51,7 @@ private[translate] object ClientOperators {
 
   private def position(a: Attribute, stored: Seq[Attribute]): Result[Int] =
     stored.indexWhere(_.exprId == a.exprId) match {
-      case -1 => refuse(s"column ${a.name} did not come home")
+      case -1 => refuse(s"column ${a.name} did not come to the client")
       case i => Right(i)
     }
 }

@@ -10,7 +10,7 @@ private[translate] object DecimalExpressions extends ExpressionFamily {
   override def entries: Seq[ExpressionEntry] = Seq(
     functionBy[CheckOverflow]("check_overflow")(e => Modes.failing(!e.nullOnOverflow)),
     functionBy[MakeDecimal]("make_decimal")(e => Modes.failing(!e.nullOnOverflow)),
-    // What is left of an average whose sum came home from ciphertexts.
+    // What is left of an average whose sum came to the client from ciphertexts.
     functionBy[DecimalDivideWithOverflowCheck]("decimal_divide_with_overflow_check")(e => Modes.failing(!e.nullOnOverflow)),
     function[UnscaledValue]("unscaled_value"))
 }

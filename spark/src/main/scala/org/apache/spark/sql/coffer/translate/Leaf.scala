@@ -37,7 +37,7 @@ final case class InputLeaf(
     extends Leaf
 
 /**
- * A column as the client engine makes it of what came home.
+ * A column as the client engine makes it of what came to the client.
  *
  * @param stored the table's handle and the name of the stored column that it opens; nothing of what comes as it is
  * @param place  the columns that say of which file and row each value is, where opening needs them
@@ -49,13 +49,13 @@ final case class Opened(
     stored: Option[(Int, String)],
     position: Option[(Attribute, Attribute)])
 
-/** Rows that were brought home, at most one partition of them: `stored` is what came, `openings` what the client engine makes of it. */
+/** Rows that were brought to the client, at most one partition of them: `stored` is what came, `openings` what the client engine makes of it. */
 final case class ClientRowsLeaf(plan: SparkPlan, stored: Seq[Attribute], openings: Seq[Opened]) extends Leaf {
   override def output: Seq[Attribute] = openings.map(_.output)
   override def partitions: () => Int = () => 1
 }
 
-/** A table that the client engine reads at home, as one partition, and what it makes of the columns read. */
+/** A table that the client engine reads at the client, as one partition, and what it makes of the columns read. */
 final case class ClientTableLeaf(scan: ScanLeaf, openings: Seq[Opened]) extends Leaf {
   override def plan: SparkPlan = scan.plan
   override def output: Seq[Attribute] = openings.map(_.output)

@@ -5,14 +5,14 @@ import org.apache.spark.sql.coffer.proto.plan.{Filter, Fragment, Input, Node, Si
 import org.apache.spark.sql.execution._
 
 /**
- * The root of a query in two parts: what every task does, and what the client engine does with the streams that come home.
+ * The root of a query in two parts: what every task does, and what the client engine does with the streams that come to the client.
  *
  * @param task   the fragment of the tasks, to `Sink.Result`
  * @param finish what the client engine runs over the opened streams (its Input 0) as one partition; none: it concatenates them in
  *               the order of partitions
  * @param merges `finish` merges sorted streams and so needs every partition
  * @param tail   only the last so many rows of the result count (`Dataset.tail`)
- * @param struct the rows that come home are the fields of `output`'s single column, a struct (a merged scalar subquery)
+ * @param struct the rows that come to the client are the fields of `output`'s single column, a struct (a merged scalar subquery)
  * @param output the columns of the final rows
  */
 final case class ResultPlan(
@@ -47,7 +47,7 @@ object ResultPlan {
     } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, struct, root.output)
   }
 
-  /** What remains to be done at home, in the order in which it is done. */
+  /** What remains to be done at the client, in the order in which it is done. */
   private sealed abstract class Step(val plan: SparkPlan) {
     def merges: Boolean = false
   }
@@ -90,7 +90,7 @@ object ResultPlan {
         case Merge(take: TakeOrderedAndProjectExec, order) +: _ =>
           OrderOperators.sort(take, relation, order, Some(take.limit), translation)
         case _ =>
-          // A limit counts rows before any filter that runs at home, so only those before the first filter may move.
+          // A limit counts rows before any filter that runs at the client, so only those before the first filter may move.
           val limits = steps.takeWhile(!_.isInstanceOf[Keep]).collect {
             case t: Take if t.limit >= 0 => t
           }

@@ -14,7 +14,7 @@ final case class Context(
      * merged subquery, 0 for all others.
      */
     subqueryId: (ScalarSubquery, Int) => Int,
-    /** Puts their values in the place of subqueries, for what is done at home once they are known. */
+    /** Puts their values in the place of subqueries, for what is done at the client once they are known. */
     known: Expression => Expression = identity,
     /** What the fragment says of what is kept from the host. */
     hiding: Option[Hiding] = None)
@@ -75,7 +75,7 @@ private[translate] final class Translation(val context: Context) {
     inputs.length - 1
   }
 
-  /** A fragment at home has no other inputs. */
+  /** A fragment at the client has no other inputs. */
   def bindClientRows(leaf: ClientRowsLeaf): Int = {
     clientParts += leaf
     clientParts.length - 1

@@ -7,7 +7,7 @@ package org.apache.spark.sql.coffer
  * operator, the expression and the reason; there is no approximation and no falling back.
  *
  * Entry points: [[translate.Support]] (is this plan supported at all?), [[translate.Fragments]] (one query stage) and
- * [[translate.ResultPlan]] (the stage whose rows go home, with what the client engine does after it).
+ * [[translate.ResultPlan]] (the stage whose rows go to the client, with what the client engine does after it).
  */
 package object translate {
   type Result[+A] = Either[Unsupported, A]

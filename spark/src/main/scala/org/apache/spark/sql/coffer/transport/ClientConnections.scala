@@ -141,7 +141,7 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
         throw new CofferException(
           "COFFER_CLIENT_LOST",
           exitReport().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
-          "start the Spark application again; the driver's log has the client engine's last words",
+          "start the Spark application again; the driver's log has the client engine's last messages",
           e)
     }
 

@@ -130,7 +130,7 @@ object CofferDriver extends Logging {
       driver.settings.checkAll(sc)
       Client.start(driver)
       if (CofferConf.hostEngines(conf))
-        logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nobody vouches that results are right.")
+        logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nothing verifies that results are right.")
       driver
     } catch {
       case e: Throwable =>

@@ -116,6 +116,6 @@ private[transport] final class TaskRun(work: SealedWork, split: SealedPartition,
   private def lost(engine: AttestedEngine, e: IOException): CofferException = new CofferException(
     "COFFER_ENGINE_LOST",
     engine.exitReport.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
-    "the task may be repeated with a new engine; the executor's log has the engine's last words",
+    "the task may be repeated with a new engine; the executor's log has the engine's last messages",
     e)
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.CofferExtensions
 import org.apache.spark.sql.coffer.fake.PrintedProtections
 
-/** What the planner makes of policies over tables that are only imagined: sites, forms and what comes home. */
+/** What the planner makes of policies over tables that are only imagined: sites, forms and what comes to the client. */
 class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
   private implicit val formats: Formats = DefaultFormats
   private var spark: SparkSession = _
@@ -92,7 +92,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     spark.conf.unset("spark.sql.caseSensitive")
   }
 
-  test("a sum comes home with the rows that it took: some bytes each, or a bit for each of the table's and group") {
+  test("a sum comes to the client with the rows that it took: some bytes each, or a bit for each of the table's and group") {
     def bytes(group: String) =
       weighed(s"select $group, sum(pay) from people group by $group", s"people.$group" -> "det", "people.pay" -> "ashe").clientParts.map(
         _.bytes).sum
@@ -117,7 +117,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(weighed("select id from people", "people.id" -> "std+ashe").clientParts.flatMap(_.columns) == Seq("id from ashe"))
   }
 
-  test("what is not told by ciphertexts comes home whole") {
+  test("what is not told by ciphertexts comes to the client whole") {
     val sql = "select sum(pay) from people where age > 58"
     val inEngines = weighed(sql, "people.age" -> "ore", "people.pay" -> "ashe")
     assert(inEngines.clientParts.map(_.rows) == Seq(1.0) && inEngines.above.isEmpty)
@@ -129,7 +129,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
       clientRows.clientParts.map(_.rows) == Seq(100000.0) && clientRows.clientParts.map(_.values).sum > half.clientParts.map(_.values).sum)
   }
 
-  test("a small query is worked on at home, a join with a large table is not") {
+  test("a small query is worked on at the client, a join with a large table is not") {
     val small = weighed("select level, count(*) from jobs group by level", "jobs.level" -> "det", "jobs.title" -> "det")
     assert(small.clientParts.flatMap(_.work).isEmpty && small.above == Seq("Aggregate"))
     val joined = weighed(
@@ -140,7 +140,7 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(joined.clientParts.flatMap(_.work).contains("Join") && joined.above.isEmpty)
   }
 
-  test("what no host may open is read at home") {
+  test("what no host may open is read at the client") {
     val read = weighed("select id from people where age > 20", "people.id" -> "tee", "people.age" -> "det")
     assert(read.refusal.isEmpty && read.above == Seq("Filter"))
     assert(read.clientParts.map(_.rows) == Seq(100000.0) && read.clientParts.flatMap(_.columns).exists(_.contains("no engine may open")))

@@ -24,7 +24,7 @@ object Programs {
 
   def binary(name: String): String = folder.resolve(name).toString
 
-  /** Runs the command line tool with a home; throws with its messages if it fails. */
+  /** Runs the command line tool with a config directory; throws with its messages if it fails. */
   def coffer(configDir: Path, arguments: String*): String = {
     val out = new StringBuilder
     val err = new StringBuilder
@@ -47,7 +47,7 @@ object Programs {
     running.exitValue()
   }
 
-  /** A home with a keyring, and a file with its passphrase. */
+  /** A config directory with a keyring, and a file with its passphrase. */
   def makeConfigDir(folder: Path): Path = {
     val configDir = folder.resolve("home")
     coffer(configDir, "init")

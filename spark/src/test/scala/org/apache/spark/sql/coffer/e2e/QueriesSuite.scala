@@ -113,7 +113,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     } finally spark.conf.unset("spark.sql.adaptive.enabled")
   }
 
-  test("ways home: take, tail, count, isEmpty, show, the local iterator") {
+  test("ways to the client: take, tail, count, isEmpty, show, the local iterator") {
     val t = spark.table("secret")
     assert(t.count() == 3000)
     assert(t.take(7).length == 7)
@@ -130,7 +130,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     Seq(explained, { df.collect(); explained }).foreach { text =>
       val ours = text.substring(text.indexOf("(Coffer)"))
       Seq("in enclaves:", "Aggregate by [", "pushed [", "scan 0 is BatchScan", "fragment → shuffle HashPartitioning", "Sort [", "first 3",
-        "at home, by the client engine:").foreach(part => assert(ours.contains(part), ours))
+        "by the client engine:").foreach(part => assert(ours.contains(part), ours))
     }
     val command = spark.sql("EXPLAIN SELECT count(*) FROM secret").head().getString(0)
     assert(command.contains("fragment → result") && command.contains("in enclaves:"), command)
@@ -164,7 +164,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     assert(profile.contains("\"crossings\": 0") && profile.contains("\"planning_ms\""))
   }
 
-  test("an error inside an engine is Spark's own, opened at home") {
+  test("an error inside an engine is Spark's own, opened at the client") {
     val e = intercept[CofferQueryException](spark.sql("SELECT id / (id - 5) FROM secret").collect())
     assert(e.getCondition == "DIVIDE_BY_ZERO")
   }

@@ -226,7 +226,7 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
   }
 
   Seq("true", "false").foreach { aqe =>
-    test(s"what failed in a broadcast's task is opened at home (adaptive: $aqe)") {
+    test(s"what failed in a broadcast's task is opened at the client (adaptive: $aqe)") {
       withConf(adaptive -> aqe) {
         engine.failures.put((1, 0), 100)
         val e = intercept[CofferQueryException](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())

@@ -68,7 +68,7 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
       }
     }
 
-    test(s"every way home is served: take, tail, head, show, count, isEmpty, the local iterator (adaptive: $aqe)") {
+    test(s"every way to the client is served: take, tail, head, show, count, isEmpty, the local iterator (adaptive: $aqe)") {
       withAqe {
         Seq("SELECT s, k FROM t", "SELECT s, sum(v) FROM t GROUP BY s", "SELECT s FROM t ORDER BY s").foreach { sql =>
           def df: DataFrame = spark.sql(sql)
@@ -85,7 +85,7 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     }
   }
 
-  test("the last ORDER BY sorts in the tasks and merges at home: no range exchange, no sampling") {
+  test("the last ORDER BY sorts in the tasks and merges at the client: no range exchange, no sampling") {
     val before = client.bounds.size
     val df = spark.sql("SELECT s, sum(v) x FROM t GROUP BY s ORDER BY x")
     df.collect()

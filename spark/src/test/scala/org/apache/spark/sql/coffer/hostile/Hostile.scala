@@ -12,7 +12,7 @@ import org.apache.spark.scheduler.DirectTaskResult
 import org.apache.spark.serializer.{DeserializationStream, SerializationStream, Serializer, SerializerInstance}
 
 /**
- * An executor that lies, for the attack harness. Test code: it is in no jar that users get.
+ * A malicious executor, for the attack harness. Test code: it is in no jar that users get.
  *
  * `spark.plugins=…CofferPlugin,…hostile.HostilePlugin` puts it where a hostile executor is: before each task it may change what lies
  * on the executor's disk and in its block store, and it may change the task's result (map statuses, accumulators, sealed records)

@@ -169,7 +169,7 @@ private object Forged {
 
   /** A value of any sign for a metric of the driver's. Spark's own setters leave out what is negative. */
   def metric(like: SQLMetric, value: Long): SQLMetric = {
-    // Its initial value is one that is never told: the driver leaves out updates that are still at theirs.
+    // Its initial value is one that is never sent: the driver leaves out updates that are still at theirs.
     val forged = new SQLMetric(like.metricType, Long.MinValue)
     forged.metadata = like.metadata
     set(classOf[SQLMetric], "_value", forged, value)

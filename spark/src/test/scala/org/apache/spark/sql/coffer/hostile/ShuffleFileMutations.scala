@@ -96,7 +96,7 @@ object ShuffleFileMutations {
       .collectFirst { case (id, maps) if !seen(id) => id -> maps }.foreach { case (shuffle, maps) =>
         seen += shuffle
         val outputs = maps.map(new Output(shuffle, _)).filter(_.isThere)
-        // A later lie shows this query's files as an earlier query's.
+        // A later mutation shows this query's files as an earlier query's.
         outputs.headOption.foreach(o => Museum.keep(Museum.MapOutput(o.data, o.index)))
         if (patience > 0 && seen.size < 2) patience -= 1
         else if (!done && outputs.nonEmpty) {

@@ -19,7 +19,7 @@ import org.apache.spark.storage.StorageLevel
 
 /**
  * What an honest cluster sends to its driver, one kind after the other, so that the classes can be recorded: results,
- * failures of tasks and of executors, blocks, shuffles, barriers, decommissioning, and what plain queries bring home. The
+ * failures of tasks and of executors, blocks, shuffles, barriers, decommissioning, and what plain queries bring to the client. The
  * cluster needs three executors of one core, and loses some of them.
  */
 object Kinds {
@@ -49,7 +49,7 @@ object Kinds {
     sc.parallelize(1 to 10, 2).map(i => (i, Option(s"$i"), Seq(i), Map("k" -> i))).collect()
     sc.parallelize(1 to 10, 2).map(i => (i % 2, i)).reduceByKey(_ + _).collectAsMap()
     sc.parallelize(1 to 10, 2).map(i => (i % 3, i)).groupByKey(2).sortByKey().mapValues(_.size).collect()
-    // Brought home by way of a block, and not at all.
+    // Brought to the client by way of a block, and not at all.
     sc.parallelize(Seq(1), 1).map(_ => new Array[Byte](1 << 18)).collect()
     val large = failure(sc.parallelize(Seq(1), 1).map(_ => new Array[Byte](6 << 20)).collect())
     require(large.contains("maxResultSize"), large)

@@ -72,7 +72,7 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
     assert(filters.size == 1 && filters.head.getFilter.getChild.hasDecrypt)
   }
 
-  test("a join of a table that is read at home with one that engines read happens at home") {
+  test("a join of a table that is read at the client with one that engines read happens at the client") {
     val (ran, stages) = (client.ran.size, client.stages.size)
     val df = spark.sql("SELECT label, bonus FROM e JOIN c ON category = cat")
     assert(!Vouched.verified(df.queryExecution.executedPlan))
@@ -81,7 +81,7 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
     assert(client.stages.size > stages && client.ran.size == ran)
   }
 
-  test("what is read at home alone is verified; with a part in engines it is not") {
+  test("what is read at the client alone is verified; with a part in engines it is not") {
     assert(PythonBridge.isVerified(spark.sql("SELECT bonus FROM e")))
     assert(PythonBridge.isVerified(spark.sql("SELECT count(*) FROM t WHERE v > (SELECT avg(v) FROM t)")))
     assert(!PythonBridge.isVerified(spark.sql("SELECT id FROM e")))
@@ -106,7 +106,7 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
       val both = refused(spark.sql("SELECT bonus, count(*) FROM e GROUP BY bonus ORDER BY bonus").collect())
       assert(both.hint.contains("joined or grouped by") && both.hint.contains(": \"det\" in the policy would do"), both.hint)
       val carried = refused(spark.sql("SELECT bonus FROM e").collect())
-      assert(carried.hint.contains("only brought home: \"std\""), carried.hint)
+      assert(carried.hint.contains("only brought to the client: \"std\""), carried.hint)
       val computed = refused(spark.sql("SELECT bonus * 2 FROM e").collect())
       assert(computed.hint.contains("only enclaves"), computed.hint)
     }
@@ -129,7 +129,7 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
 /** Rows that a query brings along, in enclaves' queries. */
 class OwnRowsSuite extends AnyFunSuite with SitesFixture {
 
-  test("rows of the query's own are at home already") {
+  test("rows of the query's own are at the client already") {
     val plan = split("SELECT id FROM e JOIN VALUES (1), (2) AS v(n) ON id = n")
     assert(plan.collect { case h: ClientRows => h }.forall(_.output.map(_.name) == Seq("id")))
   }

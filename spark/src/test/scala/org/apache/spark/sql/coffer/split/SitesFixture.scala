@@ -57,8 +57,8 @@ object SitesFixture {
     case _: LocalLimit => None
     case o: Offset => Some(s"offset ${text(o.offsetExpr)}")
     case t: Tail => Some(s"tail ${text(t.limitExpr)}")
-    case h: ClientRows => Some(s"brought home: ${h.openings.map(_.text).mkString(", ")}")
-    case t: ClientTable => Some(s"read at home: ${t.openings.map(o => ClientTable.text(t, o)).mkString("; ")}")
+    case h: ClientRows => Some(s"brought to the client: ${h.openings.map(_.text).mkString(", ")}")
+    case t: ClientTable => Some(s"read at the client: ${t.openings.map(o => ClientTable.text(t, o)).mkString("; ")}")
     case r: LeafNode if r.nodeName.contains("Relation") && r.output.nonEmpty => Some(s"read ${r.output.map(_.name).mkString(", ")}")
     case other => Some(other.nodeName.toLowerCase)
   }

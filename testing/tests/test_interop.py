@@ -64,7 +64,7 @@ def vanilla_conf(owner: Owner) -> dict[str, str]:
         "spark.hadoop.parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",
         "spark.hadoop.parquet.encryption.kms.client.class": "org.apache.spark.sql.coffer.kms.CofferKmsClient",
         "spark.hadoop.coffer.kms.program": str(find_binary("coffer")),
-        "spark.hadoop.coffer.kms.home": str(owner.home),
+        "spark.hadoop.coffer.kms.configDir": str(owner.home),
         "spark.hadoop.coffer.kms.passphrase.file": str(owner.passphrase_file),
     }
 

@@ -49,7 +49,7 @@ def configuration(
         _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
     }
     if home is not None:
-        conf["spark.coffer.home"] = str(Path(home).expanduser().resolve())
+        conf["spark.coffer.configDir"] = str(Path(home).expanduser().resolve())
     if passphrase_file is not None:
         conf["spark.coffer.passphraseFile"] = str(Path(passphrase_file).expanduser().resolve())
     return conf
@@ -66,7 +66,7 @@ def session(
 
     `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The keyring's passphrase comes
     from `passphrase_file`, from the environment variable `COFFER_PASSPHRASE`, or from a prompt when a terminal is there.
-    With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither config directory nor passphrase here.
+    With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor passphrase here.
     Further settings go in by name: `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
     With a cluster's master, Python pickles from executors are opened by a list of names (see `coffer.pickles`), to which

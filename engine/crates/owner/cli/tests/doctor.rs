@@ -248,8 +248,10 @@ fn files_and_policy_are_looked_at() {
     assert_eq!(setup.ids(""), found);
     // The application's own config directory comes before the environment's.
     setup.write("other/policy.toml", "unverified_inputs = []\n");
-    let other = format!("spark.coffer.home {}", setup.folder.path().join("other").display());
-    assert!(setup.ids(&other).is_empty());
+    for key in ["spark.coffer.configDir", "spark.coffer.home"] {
+        let other = format!("{key} {}", setup.folder.path().join("other").display());
+        assert!(setup.ids(&other).is_empty(), "{key}");
+    }
     setup.write("sound.conf", SOUND);
     setup.golden("policy.txt", 1, &["--properties-file", "sound.conf"]);
     let accepted = found.join(",");

@@ -145,7 +145,10 @@ fn defaults() -> Option<PathBuf> {
 
 /// The owner's policy, where this application would find it; none is no error, since keys need not be on this machine.
 fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
-    let config_dir = match (site.named_config_dir(), posture.get("spark.coffer.home")) {
+    // The second is its old name, which the plugin still reads.
+    let settings = ["spark.coffer.configDir", "spark.coffer.home"];
+    let named = settings.into_iter().find_map(|key| posture.get(key));
+    let config_dir = match (site.named_config_dir(), named) {
         (None, Some(named)) => ConfigDir::at(named),
         (named, _) => ConfigDir::locate(named)?,
     };

@@ -10,7 +10,7 @@ object CofferConf {
   val EXTENSIONS = "org.apache.spark.sql.coffer.CofferExtensions"
   val FILTER_FACTORY = "org.apache.spark.sql.coffer.driver.SerialFilterFactory"
 
-  val CONFIG_DIR = "spark.coffer.home"
+  val CONFIG_DIR: RenamedKey = RenamedKey("spark.coffer.configDir", "spark.coffer.home")
   val PASSPHRASE_FILE = "spark.coffer.passphraseFile"
   val CLIENT_PATH = "spark.coffer.client.path"
 

@@ -6,7 +6,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.parquet.crypto.KeyAccessDeniedException
 import org.apache.parquet.crypto.keytools.KmsClient
 import org.apache.spark.SparkEnv
-import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, RenamedKey}
 import org.apache.spark.sql.coffer.transport.EngineProcess
 
 /**
@@ -15,7 +15,7 @@ import org.apache.spark.sql.coffer.transport.EngineProcess
  * {{{
  * spark.hadoop.parquet.crypto.factory.class         org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory
  * spark.hadoop.parquet.encryption.kms.client.class  org.apache.spark.sql.coffer.kms.CofferKmsClient
- * spark.hadoop.coffer.kms.home                      /trusted/home
+ * spark.hadoop.coffer.kms.configDir                 /trusted/coffer
  * spark.hadoop.coffer.kms.passphrase.file           /trusted/passphrase
  * }}}
  *
@@ -38,7 +38,7 @@ class CofferKmsClient extends KmsClient {
       try EngineProcess.locate("coffer", setting(CofferKmsClient.PROGRAM), CofferKmsClient.PROGRAM)
       catch { case e: CofferException => throw new KeyAccessDeniedException(e.getMessage, e) }
     val command = Seq(binary.toString, "kms") ++
-      setting(CofferKmsClient.CONFIG_DIR).toSeq.flatMap(Seq("--home", _)) ++
+      CofferKmsClient.CONFIG_DIR.get(setting).toSeq.flatMap(Seq("--home", _)) ++
       setting(CofferKmsClient.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
     program = KmsProgram.of(command)
   }
@@ -52,6 +52,6 @@ class CofferKmsClient extends KmsClient {
 
 object CofferKmsClient {
   val PROGRAM = "coffer.kms.program"
-  val CONFIG_DIR = "coffer.kms.home"
+  val CONFIG_DIR: RenamedKey = RenamedKey("coffer.kms.configDir", "coffer.kms.home")
   val PASSPHRASE_FILE = "coffer.kms.passphrase.file"
 }

@@ -142,7 +142,7 @@ object CofferDriver extends Logging {
   private def startClient(conf: SparkConf): EngineProcess = {
     val binary =
       EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
-    val arguments = Seq("--lifeline", "stdin") ++ conf.getOption(CofferConf.CONFIG_DIR).toSeq.flatMap(Seq("--home", _)) ++
+    val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(Seq("--home", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
       conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
     EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)

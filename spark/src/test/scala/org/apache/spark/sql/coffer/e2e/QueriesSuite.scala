@@ -28,7 +28,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
       .config("spark.ui.enabled", "false")
       .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
       .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
-      .config("spark.coffer.home", home.toString)
+      .config("spark.coffer.configDir", home.toString)
       .config("spark.coffer.passphraseFile", Programs.passphraseFile(home).toString)
       .config("spark.coffer.client.path", Programs.binary("coffer-client"))
       .config("spark.coffer.engine.path", Programs.binary("coffer-engine"))

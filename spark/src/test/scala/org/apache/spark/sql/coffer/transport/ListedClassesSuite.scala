@@ -33,7 +33,7 @@ class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
       .config("spark.ui.enabled", "false")
       .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
       .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
-      .config("spark.coffer.home", configDir.toString)
+      .config("spark.coffer.configDir", configDir.toString)
       .config("spark.coffer.passphraseFile", Programs.passphraseFile(configDir).toString)
       .config("spark.coffer.client.path", Programs.binary("coffer-client"))
       .config("spark.coffer.engine.path", Programs.binary("coffer-engine"))
